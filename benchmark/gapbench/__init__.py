@@ -1,0 +1,1 @@
+"""gapbench: which numbers computed from a trained network predict its test gap?"""

@@ -1,0 +1,1 @@
+"""From tables of measurements to scores and boards. Imports no torch."""

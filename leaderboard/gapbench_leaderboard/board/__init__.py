@@ -1,0 +1,1 @@
+"""Ranking, Markdown, CSV and a static page."""

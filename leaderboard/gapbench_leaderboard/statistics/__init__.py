@@ -1,0 +1,1 @@
+"""Rank statistics of a table of networks and proxies."""

@@ -1,0 +1,1 @@
+"""Architectures whose width is a continuous multiplier."""

@@ -1,0 +1,1 @@
+"""Classification problems with documented, versioned protocols and fingerprinted data."""
