@@ -1,1 +1,17 @@
 """Classification problems with documented, versioned protocols and fingerprinted data."""
+
+from gapbench_tasks.errors import NotDefined, TaskError
+from gapbench_tasks.registry import TaskEntry, list_tasks, load_task, task_entry, task_options
+from gapbench_tasks.task import Split, Task
+
+__all__ = [
+    "NotDefined",
+    "Split",
+    "Task",
+    "TaskEntry",
+    "TaskError",
+    "list_tasks",
+    "load_task",
+    "task_entry",
+    "task_options",
+]

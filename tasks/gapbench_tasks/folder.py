@@ -1,0 +1,216 @@
+"""Find, verify and fetch CIFAR-10 and MNIST in a data folder.
+
+Two layouts are read: torchvision's own (what `gapbench fetch` writes), checked file by file against the
+published md5 sums, and a single `cifar10.npz` / `mnist.npz` (x_train, y_train, x_test, y_test as uint8) for
+machines without internet. An npz whose content is not the official set is used, but marked `unofficial`.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import shutil
+import tempfile
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gapbench_tasks.errors import TaskError
+from gapbench_tasks.task import fingerprint
+
+Array = NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class Source:
+    """What is known of a published data set: the arrays' fingerprint and shape, and its files."""
+
+    title: str
+    image_shape: tuple[int, ...]
+    fingerprint: str
+    folder: str
+    files: tuple[tuple[str, str], ...]  # (path below the folder, md5)
+    npz: str
+
+
+SOURCES = {
+    "cifar10": Source(
+        title="CIFAR-10",
+        image_shape=(32, 32, 3),
+        fingerprint="ec08e12f9a0b14f2ed9153b4070e5bfe792fc81357826743c6532e03df546bf6",
+        folder="cifar-10-batches-py",
+        files=(
+            ("data_batch_1", "c99cafc152244af753f735de768cd75f"),
+            ("data_batch_2", "d4bba439e000b95fd0a9bffe97cbabec"),
+            ("data_batch_3", "54ebc095f3ab1f0389bbae665268c751"),
+            ("data_batch_4", "634d18415352ddfa80567beed471001a"),
+            ("data_batch_5", "482c414d41f54cd18b22e5b47cb7c3cb"),
+            ("test_batch", "40351d587109b95175f43aff81a1287e"),
+            ("batches.meta", "5ff9c542aee3614f3951f8cda6e48888"),
+        ),
+        npz="cifar10.npz",
+    ),
+    "mnist": Source(
+        title="MNIST",
+        image_shape=(28, 28),
+        fingerprint="bd930a59a860c3d5915c6d67631a728a21bc7c535055bac61f9487e95b28eaa5",
+        folder="MNIST/raw",
+        files=(
+            ("train-images-idx3-ubyte", "6bbc9ace898e44ae57da46a324031adb"),
+            ("train-labels-idx1-ubyte", "a25bea736e30d166cdddb491f175f624"),
+            ("t10k-images-idx3-ubyte", "2646ac647ad5339dbf082846283269ea"),
+            ("t10k-labels-idx1-ubyte", "27ae3e4e09519cfbb04c329615203637"),
+        ),
+        npz="mnist.npz",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class RawImages:
+    """A data set as uint8 arrays, and whether it is the official one."""
+
+    x_train: Array
+    y_train: Array
+    x_test: Array
+    y_test: Array
+    official: bool
+
+
+def data_folder(data_dir: str | os.PathLike[str] | None = None) -> Path:
+    """The folder asked for, else the environment variable GAPBENCH_DATA, else ~/.cache/gapbench/data."""
+    chosen = data_dir or os.environ.get("GAPBENCH_DATA") or Path.home() / ".cache" / "gapbench" / "data"
+    return Path(chosen).expanduser().absolute()
+
+
+def find_data(data_dir: str | os.PathLike[str] | None = None) -> dict[str, str]:
+    """What each set would be read from: `torchvision`, `npz` or `missing`. Nothing is verified here."""
+    folder = data_folder(data_dir)
+    found = {}
+    for name, source in SOURCES.items():
+        present = [(folder / source.folder / file).exists() for file, _ in source.files]
+        if any(present):
+            found[name] = "torchvision"
+        else:
+            found[name] = "npz" if (folder / source.npz).exists() else "missing"
+    return found
+
+
+def load_images(name: str, data_dir: str | os.PathLike[str] | None = None) -> RawImages:
+    """Read and verify one set. Raises `TaskError` if it is missing or corrupt."""
+    return _load_images(name, str(data_folder(data_dir)))
+
+
+@functools.lru_cache(maxsize=2)
+def _load_images(name: str, folder_name: str) -> RawImages:
+    source, folder = SOURCES[name], Path(folder_name)
+    if any((folder / source.folder / file).exists() for file, _ in source.files):
+        arrays = _read_torchvision(name, source, folder)
+    elif (folder / source.npz).exists():
+        arrays = _read_npz(source, folder / source.npz)
+    else:
+        raise TaskError(
+            f"{source.title} was not found: looked in the folder {folder} for {source.folder}/ "
+            f"(torchvision's layout) and for {source.npz}. Fetch it with\n"
+            f"    gapbench fetch {name} --data {folder}\n"
+            "or name the folder that has it with --data FOLDER or the environment variable GAPBENCH_DATA."
+        )
+    return RawImages(**arrays, official=fingerprint(**arrays) == source.fingerprint)
+
+
+def _read_torchvision(name: str, source: Source, folder: Path) -> dict[str, Array]:
+    for file, expected in source.files:
+        path = folder / source.folder / file
+        if not path.exists():
+            raise TaskError(
+                f"{source.title} is incomplete: the file {path} is missing. Remove {folder / source.folder} "
+                f"and fetch it again with\n    gapbench fetch {name} --data {folder}"
+            )
+        with path.open("rb") as stream:
+            found = hashlib.file_digest(stream, "md5").hexdigest()
+        if found != expected:
+            raise TaskError(
+                f"{source.title} is corrupt: {path} has md5 {found}, the published file has {expected}. "
+                f"Remove {folder / source.folder} and fetch it again with\n"
+                f"    gapbench fetch {name} --data {folder}"
+            )
+    import torchvision.datasets
+
+    kind = {"cifar10": torchvision.datasets.CIFAR10, "mnist": torchvision.datasets.MNIST}[name]
+    arrays: dict[str, Array] = {}
+    for train, suffix in ((True, "train"), (False, "test")):
+        data = kind(str(folder), train=train, download=False)
+        arrays[f"x_{suffix}"] = np.asarray(data.data, dtype=np.uint8)
+        arrays[f"y_{suffix}"] = np.asarray(data.targets, dtype=np.uint8)
+    return arrays
+
+
+def _read_npz(source: Source, path: Path) -> dict[str, Array]:
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            arrays: dict[str, Any] = {key: archive[key] for key in archive.files}
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise TaskError(
+            f"{path} is corrupt or no npz file ({error}). Its sha256 is {_sha256(path)}; copy it again from "
+            "where it came from."
+        ) from error
+    wanted = {"x_train", "y_train", "x_test", "y_test"}
+    if not wanted <= set(arrays):
+        raise TaskError(f"{path} lacks the arrays {', '.join(sorted(wanted - set(arrays)))}.")
+    for suffix in ("train", "test"):
+        x, y = arrays[f"x_{suffix}"], arrays[f"y_{suffix}"]
+        if x.dtype != np.uint8 or x.shape[1:] != source.image_shape:
+            raise TaskError(
+                f"{path}: x_{suffix} has dtype {x.dtype} and shape {x.shape}, expected uint8 and "
+                f"(n, {', '.join(map(str, source.image_shape))})."
+            )
+        if y.dtype != np.uint8 or y.shape != (len(x),) or len(y) == 0 or y.max() > 9:
+            raise TaskError(
+                f"{path}: y_{suffix} must be uint8, one class from 0 to 9 for each of the {len(x)} images of "
+                f"x_{suffix}; it has dtype {y.dtype} and shape {y.shape}."
+            )
+    return {key: arrays[key] for key in sorted(wanted)}
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def fetch(name: str, data_dir: str | os.PathLike[str] | None = None) -> Path:
+    """Download a set with torchvision, verify it, and move it into the data folder in one step.
+
+    Does nothing if the set is there and sound. Raises `TaskError` if the download fails or does not verify;
+    the data folder is then as it was.
+    """
+    if name not in SOURCES:
+        raise TaskError(f"No data set {name!r} to fetch; there are: {', '.join(SOURCES)}.")
+    source, folder = SOURCES[name], data_folder(data_dir)
+    if find_data(folder)[name] == "torchvision":
+        _read_torchvision(name, source, folder)
+        return folder
+    import torchvision.datasets
+
+    kind = {"cifar10": torchvision.datasets.CIFAR10, "mnist": torchvision.datasets.MNIST}[name]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".fetch-", dir=folder) as partial:
+            kind(partial, train=True, download=True)
+            _read_torchvision(name, source, Path(partial))
+            target = folder / source.folder
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.rmtree(target, ignore_errors=True)
+            os.replace(Path(partial) / source.folder, target)
+    except TaskError:
+        raise
+    except (OSError, RuntimeError) as error:
+        raise TaskError(
+            f"{source.title} could not be downloaded into {folder}: {error}. On a machine without internet, "
+            f"copy torchvision's folder {source.folder}/ or a file {source.npz} there."
+        ) from error
+    return folder

@@ -1,0 +1,111 @@
+"""The tasks by name."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import inspect
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from gapbench_tasks.errors import TaskError
+
+if TYPE_CHECKING:
+    from gapbench_tasks.task import Task
+
+
+@dataclass(frozen=True)
+class TaskEntry:
+    """A task that can be loaded: `loader` is `module:function`, imported only when needed."""
+
+    name: str
+    loader: str
+    summary: str
+    data: str | None = None  # the data set it reads from the data folder
+
+
+_ENTRIES = {
+    entry.name: entry
+    for entry in (
+        TaskEntry(
+            "cifar10",
+            "gapbench_tasks.images:load_cifar10",
+            "CIFAR-10, 32 x 32 colour, 10 classes, 10,000 test images",
+            "cifar10",
+        ),
+        TaskEntry(
+            "mnist_rotations",
+            "gapbench_tasks.images:load_mnist_rotations",
+            "MNIST, every image at one fixed random angle, 10,000 test images",
+            "mnist",
+        ),
+        TaskEntry(
+            "separable",
+            "gapbench_tasks.separable:load_separable",
+            "synthetic, linearly separable through the origin with a known margin",
+        ),
+        TaskEntry(
+            "digits_rotations",
+            "gapbench_tasks.images:load_digits_rotations",
+            "scikit-learn's bundled 8 x 8 digits, rotated; needs no download",
+        ),
+    )
+}
+
+
+def list_tasks() -> list[str]:
+    """Names of all tasks."""
+    return sorted(_ENTRIES)
+
+
+def task_entry(name: str) -> TaskEntry:
+    """The entry of a task; raises `TaskError` with near misses for an unknown name."""
+    if name not in _ENTRIES:
+        near = difflib.get_close_matches(name, _ENTRIES, n=1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        raise TaskError(f"There is no task {name!r}.{hint} Tasks: {', '.join(sorted(_ENTRIES))}.")
+    return _ENTRIES[name]
+
+
+def _loader(name: str) -> Callable[..., Task]:
+    module, function = task_entry(name).loader.split(":")
+    loader: Callable[..., Task] = getattr(importlib.import_module(module), function)
+    return loader
+
+
+def task_options(name: str) -> dict[str, Any]:
+    """Options of a task and their defaults (without the data folder)."""
+    parameters = inspect.signature(_loader(name)).parameters.values()
+    return {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
+
+
+def load_task(name: str, data_dir: str | os.PathLike[str] | None = None, **options: Any) -> Task:
+    """Load a task by name.
+
+    `data_dir` is the data folder (default: GAPBENCH_DATA, then ~/.cache/gapbench/data). All tasks take
+    `train_size`, `label_noise` (share of wrong training labels) and `seed` (the data seed); see each loader
+    for the others. Raises `TaskError` for an unknown task or option, and for missing or corrupt data.
+    """
+    known = task_options(name)
+    for option in options:
+        if option not in known:
+            near = difflib.get_close_matches(option, known, n=1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            raise TaskError(f"The task {name} has no option {option!r}.{hint} Options: {', '.join(known)}.")
+    return _loader(name)(data_dir, **_checked(name, options))
+
+
+def _checked(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    checked = dict(options)
+    for option in ("train_size", "test_size", "num_classes", "seed"):
+        value = checked.get(option)
+        if value is None:
+            continue
+        if isinstance(value, bool) or int(value) != value:
+            raise TaskError(f"The task {name}: {option} = {value!r} must be a whole number.")
+        checked[option] = int(value)
+    if "shape" in checked:
+        checked["shape"] = tuple(checked["shape"])
+    return checked

@@ -1,0 +1,53 @@
+"""Which training examples are used, and which of their labels are wrong."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gapbench_tasks.errors import TaskError
+from gapbench_tasks.seeds import named_generator
+
+
+def stratified_subset(labels: NDArray[Any], size: int, *names: object) -> NDArray[np.int64]:
+    """Indices of a seeded subset in which every class keeps its share to within one example.
+
+    Subsets of the same seed are nested: a larger one contains a smaller one. Raises `TaskError` if `size`
+    is not between the number of classes and the number of examples.
+    """
+    count, classes = len(labels), np.unique(labels)
+    if not len(classes) <= size <= count:
+        raise TaskError(
+            f"train_size = {size} is not possible: it must lie between {len(classes)} (one example a class) "
+            f"and {count} (all there are)."
+        )
+    generator = named_generator("stratified_subset", *names)
+    # Each example gets its quantile within its class; taking the smallest quantiles takes every class evenly.
+    quantile = np.empty(count)
+    for label in classes:
+        members = np.flatnonzero(labels == label)
+        order = generator.permutation(len(members))
+        quantile[members[order]] = (np.arange(len(members)) + 0.5) / len(members)
+    ties = generator.permutation(count)  # classes of equal size tie: broken at random, not by class number
+    return np.sort(np.lexsort((ties, quantile))[:size]).astype(np.int64)
+
+
+def noisy_labels(
+    labels: NDArray[np.int64], share: float, num_classes: int, *names: object
+) -> NDArray[np.int64]:
+    """Replace exactly round(share * n) labels, drawn without replacement, by another class drawn uniformly.
+
+    So `share` is the fraction of wrong labels. The wrong labels of a smaller share are among those of a
+    larger one. Raises `TaskError` unless 0 <= share <= 1.
+    """
+    if not 0.0 <= share <= 1.0:
+        raise TaskError(f"label_noise = {share} is not a fraction: give the share of wrong labels, 0 to 1.")
+    generator = named_generator("label_noise", *names)
+    order = generator.permutation(len(labels))
+    shift = generator.integers(1, num_classes, size=len(labels))
+    result = labels.copy()
+    wrong = order[: round(share * len(labels))]
+    result[wrong] = (labels[wrong] + shift[wrong]) % num_classes
+    return result
