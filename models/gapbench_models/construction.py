@@ -1,0 +1,83 @@
+"""Build a network from a checked request, a seed and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib import import_module
+
+import torch
+from torch import nn
+
+from gapbench_models.differentiable import make_twice_differentiable
+from gapbench_models.registry import describe
+from gapbench_models.request import BuildRequest, checked_request, checked_scale, checked_seed
+
+
+def build(
+    name: str,
+    width: float,
+    input_shape: tuple[int, int, int],
+    num_classes: int,
+    seed: int,
+    depth: int | None,
+    dropout: float,
+    init_scale: float,
+) -> nn.Module:
+    """See `gapbench_models.build_model`."""
+    request = checked_request(name, width, input_shape, num_classes, depth, dropout)
+    scale = checked_scale(init_scale)
+    with _isolated(checked_seed(seed), "cpu"):
+        net = _construct(request)
+        if scale != 1.0:
+            scale_initial_weights(net, scale)
+    return net
+
+
+def count_parameters(
+    name: str, width: float, input_shape: tuple[int, int, int], num_classes: int, depth: int | None
+) -> int:
+    """See `gapbench_models.parameter_count`."""
+    request = checked_request(name, width, input_shape, num_classes, depth, 0.0)
+    with _isolated(0, "meta"):
+        net = _construct(request)
+    return sum(parameter.numel() for parameter in net.parameters() if parameter.requires_grad)
+
+
+def scale_initial_weights(net: nn.Module, scale: float) -> None:
+    """Multiply, in place, all weight matrices and kernels of linear, convolutional and attention layers by `scale`.
+
+    Biases, normalisation layers, layer scales, class tokens and position embeddings stay.
+    """
+    with torch.no_grad():
+        for module in net.modules():
+            if isinstance(module, (nn.Linear, nn.modules.conv._ConvNd)):
+                module.weight.mul_(scale)
+            elif isinstance(module, nn.MultiheadAttention) and module.in_proj_weight is not None:
+                module.in_proj_weight.mul_(scale)  # out_proj is a linear layer of its own
+
+
+def _construct(request: BuildRequest) -> nn.Module:
+    module_name, _, function_name = describe(request.name).builder.partition(":")
+    builder: Callable[[BuildRequest], nn.Module] = getattr(import_module(module_name), function_name)
+    net = builder(request)
+    make_twice_differentiable(net)
+    return net.train()
+
+
+@contextmanager
+def _isolated(seed: int, device: str) -> Iterator[None]:
+    """Draw from a generator seeded for this call, in float32 on `device`, whatever the caller's global settings.
+
+    Only the CPU generator is used, and put back: `torch.manual_seed` would also reseed the accelerators.
+    """
+    generator = torch.default_generator
+    state, dtype = generator.get_state(), torch.get_default_dtype()
+    try:
+        generator.manual_seed(seed)
+        torch.set_default_dtype(torch.float32)
+        with torch.inference_mode(False), torch.enable_grad(), torch.device(device):
+            yield
+    finally:
+        torch.set_default_dtype(dtype)
+        generator.set_state(state)

@@ -1,0 +1,1 @@
+"""One builder per family, called with a `BuildRequest`; the registry names them."""

@@ -1,0 +1,89 @@
+"""torchvision's ResNet, VGG and DenseNet."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+from torchvision.models.resnet import BasicBlock, ResNet
+from torchvision.models.vgg import VGG
+
+from gapbench_models.request import BuildRequest
+from gapbench_models.resolution import limit_downsampling, stem_convolution
+from gapbench_models.rules import minimum_map, scaled
+
+
+class OutOfPlaceBasicBlock(BasicBlock):
+    """torchvision's basic block; the sum does not overwrite what a hook has seen."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        residual = self.bn2(self.conv2(self.relu(self.bn1(self.conv1(x)))))
+        shortcut = x if self.downsample is None else self.downsample(x)
+        return self.relu(residual + shortcut)
+
+
+class ScaledResNet(ResNet):
+    """torchvision's ResNet of basic blocks with any number of channels and a 3 x 3 stem."""
+
+    def __init__(
+        self, channels: int, in_channels: int, blocks: int, num_classes: int, dropout: float
+    ) -> None:
+        with torch.device("meta"):  # the base class fixes 64 channels; all its layers are replaced here
+            super().__init__(OutOfPlaceBasicBlock, [1, 1, 1, 1], num_classes)
+        self.inplanes = channels
+        self.conv1 = stem_convolution(in_channels, channels)
+        self.bn1 = nn.BatchNorm2d(channels)
+        self.maxpool = nn.Identity()
+        for index in range(4):
+            stage = self._make_layer(
+                OutOfPlaceBasicBlock, channels * 2**index, blocks, stride=1 if index == 0 else 2
+            )
+            setattr(self, f"layer{index + 1}", stage)
+        self.fc = nn.Linear(8 * channels, num_classes)
+        for module in self.modules():
+            if isinstance(module, nn.Conv2d):
+                nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+        if dropout:
+            self.avgpool = nn.Sequential(self.avgpool, nn.Dropout(dropout))
+
+
+def resnet18(request: BuildRequest) -> nn.Module:
+    """Stem of one 3 x 3 convolution without pooling; four stages of `depth` basic blocks."""
+    net = ScaledResNet(
+        scaled(64, request.width), request.channels, request.depth or 2, request.num_classes, request.dropout
+    )
+    limit_downsampling(net, request.input_shape, minimum_map(3))
+    return net
+
+
+def vgg11_bn(request: BuildRequest) -> nn.Module:
+    """VGG-11 with batch normalisation; the three wide linear layers give way to mean pooling and one linear layer."""
+    layers: list[nn.Module] = []
+    channels = request.channels
+    for base, pool in (
+        (64, True),
+        (128, True),
+        (256, False),
+        (256, True),
+        (512, False),
+        (512, True),
+        (512, False),
+        (512, True),
+    ):
+        out_channels = scaled(base, request.width)
+        layers += [nn.Conv2d(channels, out_channels, 3, padding=1), nn.BatchNorm2d(out_channels), nn.ReLU()]
+        layers += [nn.MaxPool2d(2)] if pool else []
+        channels = out_channels
+    with torch.device(
+        "meta"
+    ):  # the base class makes a classifier of 120 million weights, which is replaced here
+        net = VGG(nn.Sequential(), num_classes=request.num_classes, init_weights=False)
+    net.features = nn.Sequential(*layers)
+    net.avgpool = nn.AdaptiveAvgPool2d(1)
+    net.classifier = nn.Sequential(nn.Dropout(request.dropout), nn.Linear(channels, request.num_classes))
+    for module in net.modules():
+        if isinstance(module, nn.Conv2d):
+            nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+            assert module.bias is not None
+            nn.init.zeros_(module.bias)
+    limit_downsampling(net, request.input_shape, minimum_map(3))
+    return net
