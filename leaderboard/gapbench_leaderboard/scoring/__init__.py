@@ -1,0 +1,1 @@
+"""The steps from a population and its measurements to scores."""

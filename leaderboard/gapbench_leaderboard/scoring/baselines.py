@@ -1,0 +1,42 @@
+"""Baseline rows that need the configuration, so that no proxy could compute them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from gapbench_leaderboard.statistics.regression import cross_fitted, design, folds_of
+from gapbench_leaderboard.statistics.resampling import generator
+
+from .study import Study, identifying
+
+WIDTH = "width"
+HYPERPARAMETER_ORACLE = "hyperparameter_oracle"
+NOISY_ORACLE = "noisy_oracle"
+NAMES = (WIDTH, HYPERPARAMETER_ORACLE, NOISY_ORACLE)
+FOLDS = 10
+NOISE = 0.5
+
+
+def baselines(study: Study, seed: int) -> dict[str, NDArray[np.float64]]:
+    """Values of the baseline rows, each of shape (networks,).
+
+    width: the width multiplier, where the table has one.
+    hyperparameter_oracle: ridge regression of the target on family, width and all axes with pairwise
+        products, cross-fitted over 10 folds blocked by configuration: it never saw the configuration that it
+        predicts.
+    noisy_oracle: the target plus Gaussian noise of half its standard deviation within the task.
+    """
+    rows: dict[str, NDArray[np.float64]] = {}
+    if WIDTH in study.networks.columns and pd.api.types.is_numeric_dtype(study.networks[WIDTH]):
+        rows[WIDTH] = study.networks[WIDTH].to_numpy(dtype=np.float64, na_value=np.nan)
+    random = generator(seed, "baselines", study.task, study.target_name)
+    columns = identifying(study.networks, study.axes)
+    fold = folds_of(study.configuration, FOLDS, random)
+    if columns and len(np.unique(fold)) > 1:
+        rows[HYPERPARAMETER_ORACLE] = cross_fitted(design(study.networks, columns), study.target, fold)
+    if study.size:
+        spread = float(study.target.std())
+        rows[NOISY_ORACLE] = study.target + NOISE * spread * random.standard_normal(study.size)
+    return rows

@@ -1,0 +1,164 @@
+"""One table of ranked networks per target: who is in, who is left out and why."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from gapbench_leaderboard.statistics.configurations import (
+    TableError,
+    axis_codes,
+    group_codes,
+    numeric,
+    require_columns,
+)
+
+DIRECTIONS = ("worse", "better")
+REQUIRED_POPULATION = ("cell", "task", "status")
+REQUIRED_MEASUREMENTS = ("cell", "proxy", "value", "status")
+
+
+@dataclass(frozen=True)
+class Study:
+    """The networks of one task that can be ranked by one target, with all proxies.
+
+    Values of proxies are oriented: larger predicts a larger target. NaN is a measurement that is missing.
+    """
+
+    task: str
+    networks: pd.DataFrame
+    """The rows of the population, with the index 0..n-1."""
+    axes: tuple[str, ...]
+    target_name: str
+    target: NDArray[np.float64]
+    configuration: NDArray[np.int64]
+    family: NDArray[np.int64]
+    family_names: tuple[str, ...]
+    proxies: Mapping[str, NDArray[np.float64]]
+
+    @property
+    def size(self) -> int:
+        return len(self.networks)
+
+    def with_proxies(self, proxies: Mapping[str, NDArray[np.float64]]) -> Study:
+        """The same study with further proxies; names that exist already keep their measured values."""
+        return replace(self, proxies={**proxies, **self.proxies})
+
+
+def check_tables(
+    population: pd.DataFrame, measurements: pd.DataFrame, targets: Sequence[str], axes: Sequence[str]
+) -> None:
+    """Refuse tables that cannot be scored.
+
+    Raises:
+        TableError: missing columns, a cell that occurs twice, a proxy measured twice on a cell,
+            measurements of unknown cells, or a target or axis that is a single string.
+    """
+    for name, value in (("targets", targets), ("axes", axes)):
+        if isinstance(value, str):
+            raise TableError(f"{name} must be a list of column names, not the string {value!r}")
+    if not targets:
+        raise TableError("at least one target is needed")
+    require_columns(population, [*REQUIRED_POPULATION, *targets, *axes])
+    require_columns(measurements, REQUIRED_MEASUREMENTS)
+    twice = population["cell"][population["cell"].duplicated()]
+    if len(twice):
+        raise TableError(
+            f"{len(twice)} cells of the population occur more than once, first {twice.iloc[0]!r}"
+        )
+    double = measurements[measurements.duplicated(["cell", "proxy"])]
+    if len(double):
+        first = double.iloc[0]
+        raise TableError(
+            f"{len(double)} measurements repeat a proxy on a cell, "
+            f"first {first['proxy']!r} on {first['cell']!r}"
+        )
+    unknown = measurements["cell"][~measurements["cell"].isin(population["cell"])]
+    if len(unknown):
+        raise TableError(
+            f"{len(unknown)} measurements are of cells that the population lacks, first {unknown.iloc[0]!r}"
+        )
+
+
+def orientation(proxies: Sequence[str], higher_means: Mapping[str, str] | None) -> dict[str, float]:
+    """+1 where a larger value predicts a larger target ("worse", the default), -1 for "better".
+
+    Raises:
+        TableError: for a direction that is neither.
+    """
+    signs = {}
+    for proxy in proxies:
+        direction = (higher_means or {}).get(proxy, "worse")
+        if direction not in DIRECTIONS:
+            raise TableError(f"higher_means of {proxy!r} must be 'worse' or 'better', not {direction!r}")
+        signs[proxy] = 1.0 if direction == "worse" else -1.0
+    return signs
+
+
+def measured(
+    population: pd.DataFrame, measurements: pd.DataFrame, higher_means: Mapping[str, str] | None
+) -> pd.DataFrame:
+    """Oriented values, a row per cell of the population, a column per proxy; NaN unless `ok` and finite."""
+    proxies = sorted(map(str, measurements["proxy"].unique()))
+    signs = orientation(proxies, higher_means)
+    valid = measurements[measurements["status"] == "ok"]
+    values = pd.Series(numeric(valid, "value"), index=valid.index)
+    wide = (
+        pd.DataFrame({"cell": valid["cell"], "proxy": valid["proxy"].astype(str), "value": values})
+        .pivot(index="cell", columns="proxy", values="value")
+        .reindex(index=population["cell"], columns=proxies)
+        .astype(np.float64)
+    )
+    wide = wide.where(np.isfinite(wide))
+    return wide * pd.Series(signs, dtype=np.float64).reindex(proxies)
+
+
+def studies(
+    population: pd.DataFrame,
+    values: pd.DataFrame,
+    target: str,
+    axes: Sequence[str],
+    ranked_status: Collection[str],
+) -> list[Study]:
+    """One study per task, tasks in sorted order: networks of the ranked status with a finite target."""
+    with_target = np.isfinite(numeric(population, target))
+    eligible = population["status"].isin(list(ranked_status)).to_numpy() & with_target
+    result = []
+    for task in sorted(map(str, population["task"].unique())):
+        chosen = eligible & (population["task"].astype(str) == task).to_numpy()
+        networks = population.loc[chosen].reset_index(drop=True)
+        families = _families(networks)
+        names = tuple(sorted(set(families)))
+        result.append(
+            Study(
+                task=task,
+                networks=networks,
+                axes=tuple(axes),
+                target_name=target,
+                target=numeric(networks, target),
+                configuration=group_codes(axis_codes(networks, identifying(networks, axes))),
+                family=np.searchsorted(np.array(names, dtype=object), families).astype(np.int64)
+                if names
+                else np.zeros(0, dtype=np.int64),
+                family_names=names,
+                proxies={name: values.loc[chosen, name].to_numpy() for name in values.columns}
+                if chosen.any()
+                else {name: np.zeros(0) for name in values.columns},
+            )
+        )
+    return result
+
+
+def identifying(networks: pd.DataFrame, axes: Sequence[str]) -> list[str]:
+    """The columns that tell configurations of one task apart."""
+    return list(dict.fromkeys([*(c for c in ("family", "width") if c in networks.columns), *axes]))
+
+
+def _families(networks: pd.DataFrame) -> NDArray[np.object_]:
+    if "family" not in networks.columns:
+        return np.full(len(networks), "", dtype=object)
+    return networks["family"].astype(str).to_numpy(dtype=object)

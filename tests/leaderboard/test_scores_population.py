@@ -1,0 +1,160 @@
+"""Scores of a population: the headline by brute force, what is left out, invariants."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from gapbench_leaderboard.scores import COLUMNS, ranking, score_population
+from gapbench_leaderboard.statistics import TableError
+
+AXES = ["learning_rate", "batch_size"]
+
+
+def population(seed: int = 0) -> pd.DataFrame:
+    random = np.random.default_rng(seed)
+    rows = []
+    grid = itertools.product(("a", "b"), ("mlp", "cnn"), (0.5, 1.0), (0.1, 0.01), (32, 64), (0, 1))
+    for task, family, width, rate, batch, run in grid:
+        if family == "cnn" and batch == 64 and task == "a":
+            continue  # families of different size, so that pair weights matter
+        gap = 0.2 - 0.05 * width + 0.05 * np.log10(rate) + 0.05 * random.standard_normal()
+        rows.append(
+            {
+                "cell": f"c{len(rows)}", "task": task, "family": family, "width": width, "seed": run,
+                "status": "converged", "gap": round(gap, 2), "learning_rate": rate, "batch_size": batch,
+            }
+        )  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def measurements(table: pd.DataFrame, **proxies: np.ndarray) -> pd.DataFrame:
+    frames = [
+        pd.DataFrame({"cell": table["cell"], "proxy": name, "value": values, "status": "ok"})
+        for name, values in proxies.items()
+    ]
+    return pd.concat(frames, ignore_index=True)
+
+
+def value_of(scores: pd.DataFrame, proxy: str, estimator: str, task: str = "", family: str = "") -> float:
+    chosen = scores[
+        (scores["proxy"] == proxy)
+        & (scores["estimator"] == estimator)
+        & (scores["task"] == task)
+        & (scores["family"] == family)
+    ]
+    assert len(chosen) == 1, (proxy, estimator, task, family, len(chosen))
+    return float(chosen["value"].iloc[0])
+
+
+@pytest.fixture(scope="module")
+def scored() -> tuple[pd.DataFrame, pd.DataFrame]:
+    table = population()
+    random = np.random.default_rng(1)
+    noisy = (table["gap"] + 0.05 * random.standard_normal(len(table))).round(2).to_numpy()
+    measured = measurements(table, noisy=noisy, perfect=table["gap"].to_numpy(), constant=np.ones(len(table)))
+    return table.assign(noisy=noisy), score_population(table, measured, axes=AXES, replicates=100)
+
+
+def test_the_long_form_has_the_documented_columns(scored) -> None:
+    assert list(scored[1].columns) == COLUMNS
+    assert not scored[1].duplicated(["task", "family", "target", "proxy", "estimator"]).any()
+
+
+def test_the_headline_is_the_pair_weighted_tau_b_within_families_averaged_over_tasks(scored) -> None:
+    table, scores = scored
+    per_task = []
+    for _, task in table.groupby("task"):
+        families = [family for _, family in task.groupby("family")]
+        tau = [stats.kendalltau(family["noisy"], family["gap"]).statistic for family in families]
+        pairs = [len(family) * (len(family) - 1) / 2 for family in families]
+        per_task.append(np.average(tau, weights=pairs))
+    assert value_of(scores, "noisy", "tau") == pytest.approx(np.mean(per_task), abs=1e-12)
+    assert value_of(scores, "noisy", "tau", task="a") == pytest.approx(per_task[0], abs=1e-12)
+
+
+def test_a_perfect_proxy_scores_one_with_a_point_interval(scored) -> None:
+    row = ranking(scored[1]).set_index("proxy").loc["perfect"]
+    assert (row["value"], row["low"], row["high"], row["rank"]) == (1.0, 1.0, 1.0, 1.0)
+
+
+def test_a_constant_proxy_scores_zero_and_is_never_the_best(scored) -> None:
+    table = ranking(scored[1]).set_index("proxy")
+    assert table.loc["constant", "value"] == 0.0
+    assert table.loc["constant", "rank"] > table.loc["perfect", "rank"]
+
+
+def test_the_baselines_that_need_the_configuration_are_made_and_not_ranked(scored) -> None:
+    table = ranking(scored[1]).set_index("proxy")
+    for name in ("width", "hyperparameter_oracle", "noisy_oracle"):
+        assert table.loc[name, "baseline"]
+        assert np.isnan(table.loc[name, "rank"])
+    assert table.loc["width", "value"] < 0
+
+
+def test_better_negates_the_proxy(scored) -> None:
+    table = scored[0]
+    measured = measurements(table, noisy=-table["noisy"].to_numpy())
+    scores = score_population(table, measured, axes=AXES, replicates=20, higher_means={"noisy": "better"})
+    assert value_of(scores, "noisy", "tau") == value_of(scored[1], "noisy", "tau")
+
+
+def test_what_is_left_out_is_counted_with_its_reason_and_never_ranked() -> None:
+    table = population()
+    table.loc[0, "status"] = "diverged"
+    table.loc[1, "gap"] = np.nan
+    measured = measurements(table, full=table["gap"].to_numpy(), part=table["gap"].to_numpy())
+    part = measured.index[measured["proxy"] == "part"]
+    measured.loc[part[2], "status"] = "not_applicable"
+    measured.loc[part[2], "value"] = 1e9
+    measured.loc[part[3], "value"] = np.inf
+    measured = measured.drop(index=part[4])
+    scores = score_population(table, measured, axes=AXES, replicates=20)
+    for reason in ("diverged", "gap not finite", "not_applicable", "value not finite", "not measured"):
+        assert value_of(scores, "part", f"left_out:{reason}") == 1
+    used = scores[(scores["estimator"] == "tau") & (scores["task"] == "") & (scores["family"] == "")]
+    models = used.set_index("proxy")["models"]
+    assert models["full"] == len(table) - 2
+    assert models["part"] == len(table) - 5
+    assert value_of(scores, "part", "tau") == 1.0
+
+
+def test_a_proxy_below_ninety_per_cent_is_unranked_overall_and_ranked_where_it_covers() -> None:
+    table = population()
+    measured = measurements(table, full=table["gap"].to_numpy(), only_mlp=table["gap"].to_numpy())
+    cells = table["cell"][table["family"] == "cnn"]
+    measured = measured[~((measured["proxy"] == "only_mlp") & measured["cell"].isin(cells))]
+    scores = score_population(table, measured, axes=AXES, replicates=20)
+    assert np.isnan(ranking(scores).set_index("proxy").loc["only_mlp", "rank"])
+    assert ranking(scores, family="mlp").set_index("proxy").loc["only_mlp", "rank"] == 1
+
+
+def test_the_order_of_rows_and_other_proxies_change_nothing(scored) -> None:
+    table, scores = scored
+    shuffled = table.sample(frac=1, random_state=3)
+    alone = measurements(shuffled, noisy=shuffled["noisy"].to_numpy()).sample(frac=1, random_state=4)
+    again = score_population(table, alone, axes=AXES, replicates=100)
+    keys = ["task", "family", "estimator"]
+    ours = again[(again["proxy"] == "noisy") & (again["estimator"] != "rank")].set_index(keys)
+    theirs = scores[scores["proxy"] == "noisy"].set_index(keys).loc[ours.index]
+    pd.testing.assert_frame_equal(ours, theirs)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda p, m: (p.drop(columns="gap"), m), "gap"),
+        (lambda p, m: (pd.concat([p, p.iloc[:1]]), m), "more than once"),
+        (lambda p, m: (p, pd.concat([m, m.iloc[:1]])), "repeat a proxy"),
+        (lambda p, m: (p, m.assign(cell="nowhere" + m["cell"])), "lacks"),
+        (lambda p, m: (p, m.assign(value="many")), "many"),
+    ],
+)
+def test_wrong_tables_are_refused_with_what_is_wrong(change, message: str) -> None:
+    table = population()
+    with pytest.raises(TableError, match=message):
+        score_population(*change(table, measurements(table, x=table["gap"].to_numpy())), axes=AXES)
