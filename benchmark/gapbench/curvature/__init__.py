@@ -1,0 +1,1 @@
+"""Losses, derivatives, traces of the computation, linear maps: what proxies are computed from."""

@@ -1,0 +1,49 @@
+"""The largest algebraic eigenvalue of a symmetric operator by Lanczos with full reorthogonalisation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Eigenpair:
+    """`residual` = |A v - value v| for the unit Ritz vector, which bounds the distance to an eigenvalue."""
+
+    value: float
+    residual: float
+    products: int
+
+
+def largest_eigenvalue(
+    product: Callable[[Tensor], Tensor], start: Tensor, tolerance: float, max_products: int
+) -> Eigenpair:
+    """Run until the residual is at most `tolerance` times the largest Ritz modulus, or `max_products`.
+
+    `start` (d,) fixes type and device and must not be zero; the basis is kept in float64.
+    """
+    dimension = len(start)
+    basis = [start.double() / torch.linalg.vector_norm(start.double())]
+    alphas: list[float] = []
+    betas: list[float] = []
+    while True:
+        current = basis[-1]
+        image = product(current.to(start.dtype)).double()
+        alphas.append(float(current @ image))
+        for _ in range(2):  # twice is enough (Parlett)
+            q = torch.stack(basis)
+            image = image - q.T @ (q @ image)
+        beta = float(torch.linalg.vector_norm(image))
+        values, vectors = scipy.linalg.eigh_tridiagonal(np.array(alphas), np.array(betas))
+        scale = max(float(np.abs(values).max()), np.finfo(np.float64).tiny)
+        residual = beta * abs(float(vectors[-1, -1]))
+        exhausted = beta <= 1e-13 * scale or len(alphas) >= dimension
+        if exhausted or residual <= tolerance * scale or len(alphas) >= max_products:
+            return Eigenpair(float(values[-1]), 0.0 if exhausted else residual, len(alphas))
+        betas.append(beta)
+        basis.append(image / beta)

@@ -1,0 +1,174 @@
+"""Worst-case and average-case rise of the loss at a fixed Euclidean distance from the parameters."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from gapbench.curvature.loss import Landscape
+
+Projection = Callable[[Tensor], Tensor]
+
+
+@dataclass(frozen=True)
+class Maximum:
+    """The best rise found in the ball: a lower bound of the maximum.
+
+    `halfway` is the best rise after half of the steps, so `value - halfway` is the gain from doubling them.
+    `perturbation` (d,) attains `value`. `starts` lists the best rise of each ascent.
+    """
+
+    value: float
+    halfway: float
+    perturbation: Tensor
+    starts: list[float]
+    gradients: int
+
+
+def _identity(vector: Tensor) -> Tensor:
+    return vector
+
+
+def maximise(
+    landscape: Landscape,
+    radius: float,
+    steps: int,
+    restarts: int,
+    generator: torch.Generator,
+    projection: Projection = _identity,
+    warm_starts: tuple[Tensor, ...] = (),
+) -> Maximum:
+    """max over |delta| <= radius, delta = projection(delta), of L(theta + delta) - L(theta).
+
+    Ascents start at the boundary point in the direction of the gradient, at random points of the sphere
+    (`restarts` - 1 of them) and at `warm_starts`. Each is a projected gradient ascent with momentum whose
+    step, 2 radius at first, is halved when it no longer helps (after Croce and Hein 2020, Auto-PGD); the best
+    iterate is kept and delta = 0 is always allowed, so the value is never negative. The loss of an iterate is
+    taken from the pass that gives its gradient: an ascent of `steps` steps costs `steps` + 1 gradients.
+    """
+    theta = landscape.theta()
+    base, gradient = landscape.value_and_gradient(theta)
+    gradient = projection(gradient)
+    norm = float(torch.linalg.vector_norm(gradient))
+    starts: list[Tensor] = []
+    if norm > 0:
+        starts.append(gradient * (radius / norm))
+    while len(starts) < max(1, restarts):
+        starts.append(_on_sphere(theta, radius, generator, projection))
+    starts += [_into_ball(projection(w), radius) for w in warm_starts]
+
+    best, halfway, best_delta = 0.0, 0.0, torch.zeros_like(theta)
+    found: list[float] = []
+    for start in starts:
+        value, half, delta = _ascend(landscape, theta, base, start, radius, steps, projection)
+        found.append(value)
+        halfway = max(halfway, half)
+        if value > best:
+            best, best_delta = value, delta
+    return Maximum(best, halfway, best_delta, found, 1 + len(starts) * (steps + 1))
+
+
+def _ascend(
+    landscape: Landscape,
+    theta: Tensor,
+    base: float,
+    start: Tensor,
+    radius: float,
+    steps: int,
+    projection: Projection,
+) -> tuple[float, float, Tensor]:
+    """Best rise over all iterates, best rise over the first half of them, and where the best is."""
+    checkpoints = _checkpoints(steps)
+    current = previous = start
+    size = 2.0 * radius
+    best, half, best_delta = -math.inf, -math.inf, start
+    improved, since, best_at_check, size_at_check = 0, 0, -math.inf, size
+    last = -math.inf
+    best_gradient = torch.zeros_like(theta)
+    for step in range(steps + 1):
+        loss, gradient = landscape.value_and_gradient(theta + current)
+        rise = loss - base
+        gradient = projection(gradient)
+        if math.isfinite(rise):
+            if rise > last:
+                improved += 1
+            if rise > best:
+                best, best_delta, best_gradient = rise, current, gradient
+        last = rise
+        if step <= steps // 2:
+            half = best
+        if step == steps:
+            break
+        since += 1
+        if step in checkpoints:
+            stalled = best_at_check == best and size_at_check == size
+            size_at_check = size
+            if improved < 0.75 * since or stalled:
+                size /= 2.0
+                current = previous = best_delta
+                gradient = best_gradient
+            improved, since, best_at_check = 0, 0, best
+        norm = float(torch.linalg.vector_norm(gradient))
+        if not math.isfinite(norm) or norm == 0.0:
+            break
+        moved = _into_ball(current + gradient * (size / norm), radius)
+        weight = 0.75 if step > 0 else 1.0
+        following = _into_ball(current + weight * (moved - current) + (1 - weight) * (current - previous), radius)
+        previous, current = current, following
+    return best, half, best_delta
+
+
+def _checkpoints(steps: int) -> set[int]:
+    """Where the step may be halved: after 22 % of the steps, then at ever shorter distances (ibid.)."""
+    position, previous, marks = 0.22, 0.0, set()
+    while math.ceil(position * steps) < steps:
+        marks.add(math.ceil(position * steps))
+        position, previous = position + max(position - previous - 0.03, 0.06), position
+    return marks
+
+
+def _into_ball(vector: Tensor, radius: float) -> Tensor:
+    norm = float(torch.linalg.vector_norm(vector))
+    return vector if norm <= radius else vector * (radius / norm)
+
+
+def _on_sphere(like: Tensor, radius: float, generator: torch.Generator, projection: Projection) -> Tensor:
+    draw = torch.randn(len(like), generator=generator, dtype=torch.float64)
+    vector = projection(draw.to(device=like.device, dtype=like.dtype))
+    return vector * (radius / float(torch.linalg.vector_norm(vector)))
+
+
+@dataclass(frozen=True)
+class Average:
+    """Mean rise and its standard error over the sampled directions; `samples` counts antithetic pairs."""
+
+    value: float
+    standard_error: float
+    samples: int
+
+
+def average(
+    landscape: Landscape,
+    radius: float,
+    samples: int,
+    generator: torch.Generator,
+    projection: Projection = _identity,
+) -> Average:
+    """Mean of L(theta + delta) - L(theta) over the sphere |delta| = radius (within the projection's range).
+
+    Antithetic pairs [L(+delta) + L(-delta)] / 2 cancel the gradient's term. The standard error covers the
+    directions, not the choice of examples; it is infinite for a single pair.
+    """
+    theta = landscape.theta()
+    base = landscape.value(theta)
+    rises = []
+    for _ in range(samples):
+        delta = _on_sphere(theta, radius, generator, projection)
+        rises.append(0.5 * (landscape.value(theta + delta) + landscape.value(theta - delta)) - base)
+    rises_tensor = torch.tensor(rises, dtype=torch.float64)
+    error = float(rises_tensor.std(correction=1)) / math.sqrt(samples) if samples > 1 else math.inf
+    return Average(float(rises_tensor.mean()), error, samples)

@@ -1,0 +1,109 @@
+"""The trace of the loss Hessian: exact where the network is piecewise affine in each parameter tensor."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from gapbench.curvature.loss import Landscape
+from gapbench.curvature.multiaffine import why_not_multiaffine
+from gapbench.curvature.per_example import squared_gradient_norms
+from gapbench.curvature.tracing import plain_kernels, trace
+
+
+@dataclass(frozen=True)
+class TraceEstimate:
+    """`standard_error` is 0 where the trace is exact (on the given examples); `method` says how it was found."""
+
+    value: float
+    standard_error: float
+    method: str
+    gauss_newton: float | None
+    details: dict[str, Any]
+
+
+def gauss_newton_trace(landscape: Landscape) -> float:
+    """tr G exactly, G = mean_i J_i' A_i J_i the Gauss-Newton matrix (= true Fisher for both losses).
+
+    Cross-entropy: A = diag(p) - p p' = sum_c p_c (e_c - p)(e_c - p)', so tr G = mean_i sum_c
+    |d/dtheta sqrt(p_c) (f_c - p . f)|^2 with p held fixed. Squared loss: A = 1.
+    """
+
+    def scalars(outputs: Tensor) -> Tensor:
+        outputs = outputs.double().flatten(1)
+        if landscape.loss == "mse":
+            return outputs
+        p = torch.softmax(outputs.detach(), dim=1)
+        return p.sqrt() * (outputs - (p * outputs).sum(dim=1, keepdim=True))
+
+    norms = squared_gradient_norms(landscape.model, landscape.inputs, scalars)
+    return float(norms.sum() / len(landscape.inputs))
+
+
+def hessian_trace(
+    landscape: Landscape, generator: torch.Generator, probes: int, exact_below: int
+) -> TraceEstimate:
+    """tr H of the landscape at the network's parameters.
+
+    Exact and free of probes for networks that are piecewise affine in each parameter tensor (tr H = tr G).
+    Exact by d Hessian products if d <= max(`probes`, `exact_below`). Otherwise tr G exactly plus
+    Hutchinson's estimate of tr(H - G) with `probes` Rademacher vectors; the standard error covers the probes
+    (not the choice of examples) and is absolute.
+    """
+    obstacle = why_not_multiaffine(trace(landscape.model, landscape.inputs[:2]))
+    if obstacle is None:
+        value = gauss_newton_trace(landscape)
+        return TraceEstimate(value, 0.0, "gauss_newton", value, {})
+    details: dict[str, Any] = {"not_piecewise_affine": obstacle}
+    d = landscape.dimension
+    if d <= max(probes, exact_below):
+        total = 0.0
+        for i in range(d):
+            unit = torch.zeros(d, dtype=landscape.dtype, device=landscape.device)
+            unit[i] = 1.0
+            total += float(landscape.hessian_product(unit)[i])
+        return TraceEstimate(total, 0.0, "unit_vectors", None, details)
+    gauss_newton = gauss_newton_trace(landscape)
+    samples = []
+    for _ in range(probes):
+        signs = torch.randint(0, 2, (d,), generator=generator) * 2 - 1
+        probe = signs.to(device=landscape.device, dtype=landscape.dtype)
+        product = landscape.hessian_product(probe)
+        samples.append(float(probe.double() @ product.double()) - gauss_newton_form(landscape, probe))
+    difference = torch.tensor(samples, dtype=torch.float64)
+    error = float(difference.std(correction=1) / len(samples) ** 0.5)
+    value = gauss_newton + float(difference.mean())
+    return TraceEstimate(value, error, "gauss_newton+hutchinson", gauss_newton, details | {"probes": probes})
+
+
+def gauss_newton_form(landscape: Landscape, vector: Tensor) -> float:
+    """v' G v, through J v by two reverse passes (forward-mode rules are wrong for some layers)."""
+    total = 0.0
+    tangent = landscape.unflatten(vector)
+    for inputs in landscape.inputs.split(landscape.chunk):
+        outputs, product = _jacobian_product(landscape.model, tangent, inputs)
+        outputs, product = outputs.double().flatten(1), product.double().flatten(1)
+        if landscape.loss == "mse":
+            total += float(product.pow(2).sum())
+        else:
+            p = torch.softmax(outputs, dim=1)
+            total += float((p * product.pow(2)).sum() - (p * product).sum(dim=1).pow(2).sum())
+    return total / len(landscape.inputs)
+
+
+def _jacobian_product(model: nn.Module, tangent: dict[str, Tensor], inputs: Tensor) -> tuple[Tensor, Tensor]:
+    parameters = {name: p.detach().clone().requires_grad_() for name, p in model.named_parameters()}
+    with torch.enable_grad(), plain_kernels():
+        outputs = functional_call(model, parameters, (inputs,))
+        dual = torch.zeros_like(outputs, requires_grad=True)
+        gradients = torch.autograd.grad(
+            outputs, list(parameters.values()), dual, create_graph=True, materialize_grads=True
+        )
+        inner = sum((g * tangent[name]).sum() for name, g in zip(parameters, gradients))
+        assert isinstance(inner, Tensor)
+        (product,) = torch.autograd.grad(inner, dual)
+    return outputs.detach(), product.detach()

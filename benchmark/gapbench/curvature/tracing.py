@@ -1,0 +1,197 @@
+"""The computation of a network as a list of ATen operations, recorded from one forward pass.
+
+Recording what runs (a dispatch mode) needs no cooperation from the network: control flow, functional calls and
+packages of any kind appear as the same few dozen operators, with parameters and buffers known by identity.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_flatten
+
+
+@dataclass(frozen=True)
+class Node:
+    """One value. `kind` is `input`, `parameter`, `buffer`, `constant` or `op`.
+
+    For an op, `op` is its ATen name without overload (`convolution`), `function` what was called, `arguments`
+    and `keywords` what it was called with, tensors replaced by `Ref`; `inputs` are the indices of those
+    tensors, and `output` says which of several results this value is.
+    """
+
+    index: int
+    kind: str
+    shape: tuple[int, ...]
+    op: str = ""
+    name: str = ""
+    function: Any = None
+    arguments: tuple[Any, ...] = ()
+    keywords: tuple[tuple[str, Any], ...] = ()
+    inputs: tuple[int, ...] = ()
+    output: int = 0
+
+
+@dataclass(frozen=True)
+class Ref:
+    """A tensor argument: the index of the node that made it."""
+
+    index: int
+
+
+@dataclass(frozen=True)
+class Trace:
+    """All nodes in order of execution. `opaque` says that memory was aliased in a way that hides data flow."""
+
+    nodes: tuple[Node, ...]
+    input: int
+    output: int
+    opaque: bool
+
+    def reachable(self) -> list[Node]:
+        """Nodes that the output depends on, in order."""
+        wanted, stack = set(), [self.output]
+        while stack:
+            index = stack.pop()
+            if index not in wanted:
+                wanted.add(index)
+                stack.extend(self.nodes[index].inputs)
+        return [self.nodes[i] for i in sorted(wanted)]
+
+    def consumers(self) -> dict[int, list[int]]:
+        """Node -> reachable nodes that use it (once for each use)."""
+        uses: dict[int, list[int]] = {}
+        for node in self.reachable():
+            for index in node.inputs:
+                uses.setdefault(index, []).append(node.index)
+        return uses
+
+
+@contextlib.contextmanager
+def plain_kernels() -> Iterator[None]:
+    """Attention by its defining formula, without fused kernels that lack second derivatives."""
+    before = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        with sdpa_kernel(SDPBackend.MATH):
+            yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(before)
+
+
+class _Recorder(TorchDispatchMode):
+    def __init__(self) -> None:
+        super().__init__()
+        self.nodes: list[Node] = []
+        self.alive: list[Tensor] = []  # keeps identities and storages unique while recording
+        self.index_of: dict[int, int] = {}
+        self.storage_users: dict[int, set[int]] = {}
+        self.opaque = False
+
+    def leaf(self, tensor: Tensor, kind: str, name: str = "") -> int:
+        return self._add(tensor, kind=kind, name=name)
+
+    def _add(self, tensor: Tensor, **fields: Any) -> int:
+        index = len(self.nodes)
+        self.nodes.append(Node(index=index, shape=tuple(tensor.shape), **fields))
+        self.alive.append(tensor)
+        self.index_of[id(tensor)] = index
+        self.storage_users.setdefault(_storage(tensor), set()).add(id(tensor))
+        return index
+
+    def lookup(self, tensor: Tensor) -> int:
+        if id(tensor) not in self.index_of:
+            return self.leaf(tensor, "constant")
+        return self.index_of[id(tensor)]
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        inputs: list[int] = []
+
+        def replace(value: Any) -> Any:
+            if isinstance(value, Tensor):
+                inputs.append(self.lookup(value))
+                return Ref(inputs[-1])
+            if isinstance(value, list | tuple):
+                return tuple(replace(v) for v in value)
+            return value
+
+        schema = func._schema
+        arguments = tuple(replace(v) for v in args)
+        keywords = tuple((key, replace(value)) for key, value in kwargs.items())
+        result = func(*args, **kwargs)
+        name = schema.name.split("::")[-1]
+        if schema.is_mutable:
+            name = name.removesuffix("_")
+            mutated = [v for v in args if isinstance(v, Tensor)][:1]
+            for tensor in mutated:
+                if len(self.storage_users.get(_storage(tensor), set())) > 1:
+                    self.opaque = True
+        for position, tensor in enumerate(v for v in tree_flatten(result)[0] if isinstance(v, Tensor)):
+            self._add(
+                tensor,
+                kind="op",
+                op=name,
+                function=func,
+                arguments=arguments,
+                keywords=keywords,
+                inputs=tuple(inputs),
+                output=position,
+            )
+        return result
+
+
+def _storage(tensor: Tensor) -> int:
+    try:
+        return tensor.untyped_storage().data_ptr()
+    except (RuntimeError, NotImplementedError):
+        return id(tensor)
+
+
+def evaluate(trace: Trace, index: int, leaves: dict[str, Tensor]) -> Tensor:
+    """Recompute a value that depends on parameters, buffers and constants only, from the given `leaves`.
+
+    Raises `KeyError` for a value that depends on the input or on a constant that was not recorded by name.
+    """
+    node = trace.nodes[index]
+    if node.kind != "op":
+        return leaves[node.name]
+
+    def value(argument: Any) -> Any:
+        if isinstance(argument, Ref):
+            return evaluate(trace, argument.index, leaves)
+        if isinstance(argument, tuple):
+            return [value(a) for a in argument]
+        return argument
+
+    result = node.function(*map(value, node.arguments), **{k: value(v) for k, v in node.keywords})
+    found = [v for v in tree_flatten(result)[0] if isinstance(v, Tensor)][node.output]
+    assert isinstance(found, Tensor)
+    return found
+
+
+@torch.no_grad()
+def trace(model: nn.Module, example: Tensor) -> Trace:
+    """Record one forward pass of `model` in its current mode on `example` (n, ...).
+
+    Raises whatever the network raises. The network must return one tensor.
+    """
+    recorder = _Recorder()
+    for name, parameter in model.named_parameters():
+        recorder.leaf(parameter, "parameter", name)
+    for name, buffer in model.named_buffers():
+        recorder.leaf(buffer, "buffer", name)
+    example = example.detach().clone()
+    start = recorder.leaf(example, "input")
+    with plain_kernels(), recorder:
+        output = model(example)
+    return Trace(tuple(recorder.nodes), start, recorder.lookup(output), recorder.opaque)

@@ -1,0 +1,1 @@
+"""Plan, train and keep a population of networks."""

@@ -1,0 +1,52 @@
+"""Optimizers by name, and one training step of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from gapbench.population.hyperparameters import Hyperparameters
+
+
+def make_optimizer(model: nn.Module, values: Hyperparameters) -> torch.optim.Optimizer:
+    """SGD with (heavy-ball) momentum, also the base of SAM; or Adam. L2 enters the gradient in each."""
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    if values.optimizer == "adam":
+        return torch.optim.Adam(parameters, lr=values.learning_rate, weight_decay=values.weight_decay)
+    return torch.optim.SGD(
+        parameters, lr=values.learning_rate, momentum=values.momentum, weight_decay=values.weight_decay
+    )
+
+
+def step(
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    loss_of_batch: Callable[[], Tensor],
+    values: Hyperparameters,
+) -> Tensor:
+    """One step; returns the (detached) batch loss at the point where the step began.
+
+    SAM (Foret et al. 2021, eq. 4): the gradient is taken at theta + rho g / |g|. Batch normalisation updates
+    its running statistics in both passes; they are re-estimated after training anyway.
+    """
+    optimizer.zero_grad(set_to_none=True)
+    loss = loss_of_batch()
+    loss.backward()
+    if values.optimizer == "sam":
+        moved = [(p, p.grad.clone()) for p in model.parameters() if p.grad is not None]
+        norm = torch.linalg.vector_norm(
+            torch.stack([torch.linalg.vector_norm(gradient) for _, gradient in moved])
+        )
+        scale = values.sam_rho / (norm + 1e-12)
+        with torch.no_grad():
+            for parameter, gradient in moved:
+                parameter.add_(gradient * scale)
+        optimizer.zero_grad(set_to_none=True)
+        loss_of_batch().backward()
+        with torch.no_grad():
+            for parameter, gradient in moved:
+                parameter.sub_(gradient * scale)
+    optimizer.step()
+    return loss.detach()

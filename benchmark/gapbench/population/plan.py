@@ -1,0 +1,100 @@
+"""From a suite to cells: each network's complete description, its key and its seeds."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gapbench_tasks.seeds import named_seed
+
+from gapbench.population.hyperparameters import Hyperparameters
+from gapbench.suite import Configuration, Suite
+
+PROTOCOL = 1  # of everything between a suite's text and a trained network
+
+
+@dataclass(frozen=True)
+class TaskFacts:
+    """What a cell's key needs of a task: protocol version, fingerprint, source and whether it is shifted."""
+
+    version: int
+    fingerprint: str
+    source: str
+    shift: bool
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One network to be trained. `key` is a hash of `description`, which is complete."""
+
+    key: str
+    configuration: Configuration
+    description: dict[str, Any]
+
+    @property
+    def seed(self) -> int:
+        """Seed of everything random in this cell: a hash of its named dimensions."""
+        return named_seed("cell", self.key)
+
+
+def describe(configuration: Configuration, facts: TaskFacts) -> dict[str, Any]:
+    """A cell's complete description as plain JSON values.
+
+    Hyper-parameters at their default are left out, so that an axis added later changes no key of before.
+    """
+    defaults = Hyperparameters().normalised()
+    training = {
+        field.name: getattr(configuration.training, field.name)
+        for field in dataclasses.fields(Hyperparameters)
+        if getattr(configuration.training, field.name) != getattr(defaults, field.name)
+    }
+    return {
+        "protocol": PROTOCOL,
+        "task": {
+            "name": configuration.task,
+            "version": facts.version,
+            "options": {k: v for k, v in configuration.task_options},
+            "fingerprint": facts.fingerprint,
+        },
+        "family": configuration.family,
+        "width": configuration.width,
+        "training": training,
+        "seed": configuration.seed,
+    }
+
+
+def content_key(description: dict[str, Any]) -> str:
+    """16 hexadecimal digits of the sha256 of the canonical JSON text."""
+    text = json.dumps(description, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def plan(suite: Suite, facts_of: Callable[[Configuration], TaskFacts]) -> list[Cell]:
+    """All cells of a suite, in the order in which they are trained (see `balanced`)."""
+    cells = []
+    for configuration in suite.configurations:
+        description = describe(configuration, facts_of(configuration))
+        cells.append(Cell(content_key(description), configuration, description))
+    return balanced(cells)
+
+
+def balanced(cells: Sequence[Cell]) -> list[Cell]:
+    """Order cells so that every beginning of the list is balanced over tasks, then families.
+
+    Tasks take turns; within a task its families take turns; within a family the order is that of the keys,
+    which is random with respect to every axis.
+    """
+    by_task: dict[str, dict[str, list[Cell]]] = {}
+    for cell in sorted(cells, key=lambda c: c.key):
+        families = by_task.setdefault(cell.configuration.task, {})
+        families.setdefault(cell.configuration.family, []).append(cell)
+    return _take_turns([_take_turns(list(by_task[t][f] for f in sorted(by_task[t]))) for t in sorted(by_task)])
+
+
+def _take_turns(lists: Sequence[Sequence[Cell]]) -> list[Cell]:
+    longest = max((len(entries) for entries in lists), default=0)
+    return [entries[i] for i in range(longest) for entries in lists if i < len(entries)]

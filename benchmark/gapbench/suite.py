@@ -1,0 +1,290 @@
+"""Suites: TOML files that say which networks are trained and which proxies are measured on them."""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+import re
+import tomllib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from gapbench_models import list_models
+from gapbench_tasks import list_tasks, task_entry, task_options
+
+from gapbench.errors import GapbenchError
+from gapbench.population import hyperparameters as hp
+
+TOP_LEVEL = {"name", "version", "summary", "training", "measure", "grid"}
+GRID = {"task", "task_options", "training", "axes"}
+MEASURE = {"samples", "seed", "loss", "proxies"}
+SPECIAL_AXES = ("family", "width", "seed")
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """One point of a grid: a task with its options, a family, a width and how it is trained."""
+
+    task: str
+    task_options: tuple[tuple[str, Any], ...]
+    family: str
+    width: float
+    training: hp.Hyperparameters
+    seed: int
+
+
+@dataclass(frozen=True)
+class ProxyRequest:
+    """One row of measurements: a proxy with options, under the label it has in every table."""
+
+    proxy: str
+    options: tuple[tuple[str, Any], ...] = ()
+    label: str = ""
+
+
+@dataclass(frozen=True)
+class Suite:
+    """A validated suite. `axes` are the names that vary within a task, `width` first, `seed` not among them."""
+
+    name: str
+    version: int
+    summary: str
+    configurations: tuple[Configuration, ...]
+    proxies: tuple[ProxyRequest, ...]
+    samples: int
+    measure_seed: int
+    loss: str
+    axes: tuple[str, ...]
+    text: str
+
+
+def list_suites() -> list[str]:
+    """Names of the suites that come with gapbench."""
+    folder = resources.files("gapbench") / "suites"
+    return sorted(entry.name[:-5] for entry in folder.iterdir() if entry.name.endswith(".toml"))
+
+
+def load_suite(name_or_path: str | Path) -> Suite:
+    """Read and validate a suite by name or file. Raises `GapbenchError` saying what is wrong and where."""
+    name = str(name_or_path)
+    if name in list_suites():
+        text, where = (resources.files("gapbench") / "suites" / f"{name}.toml").read_text(), name
+    else:
+        path = Path(name)
+        if not path.is_file():
+            near = difflib.get_close_matches(name, list_suites(), n=1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            raise GapbenchError(
+                f"There is no suite {name!r}: neither a name ({', '.join(list_suites())}) nor a file.{hint}"
+            )
+        try:
+            text, where = path.read_text(encoding="utf-8"), str(path)
+        except (OSError, UnicodeDecodeError) as error:
+            raise GapbenchError(f"The suite file {path} cannot be read: {error}") from None
+    return parse_suite(text, where)
+
+
+def parse_suite(text: str, where: str) -> Suite:
+    """Validate a suite's TOML text; `where` names it in messages."""
+    try:
+        table = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise GapbenchError(f"The suite {where} is not valid TOML: {error}") from None
+    _known(table, TOP_LEVEL, f"suite {where}")
+    name = table.get("name")
+    if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name):
+        raise GapbenchError(f"suite {where}: name = {name!r} must be letters, digits, '_', '.' or '-'.")
+    version = table.get("version")
+    if isinstance(version, bool) or not isinstance(version, int) or version < 1:
+        raise GapbenchError(f"suite {where}: version = {version!r} must be a whole number of at least 1.")
+    grids = table.get("grid")
+    if not isinstance(grids, list) or not grids:
+        raise GapbenchError(f"suite {where}: at least one [[grid]] is needed.")
+    common = _table(table, "training", f"suite {where}")
+    configurations: dict[Configuration, None] = {}
+    for index, grid in enumerate(grids, start=1):
+        place = f"suite {where}, grid {index}"
+        if not isinstance(grid, dict):
+            raise GapbenchError(f"{place}: must be a table.")
+        configurations.update(dict.fromkeys(_expand(grid, common, place)))
+    measure = _table(table, "measure", f"suite {where}")
+    _known(measure, MEASURE, f"suite {where}, [measure]")
+    samples = _whole(measure.get("samples", 256), 2, f"suite {where}, [measure]: samples")
+    loss = measure.get("loss", "cross_entropy")
+    if loss not in ("cross_entropy", "mse"):
+        raise GapbenchError(f"suite {where}, [measure]: loss = {loss!r} is none of cross_entropy, mse.")
+    return Suite(
+        name=name,
+        version=version,
+        summary=str(table.get("summary", "")),
+        configurations=tuple(configurations),
+        proxies=proxy_requests(measure.get("proxies", []), f"suite {where}, [measure]"),
+        samples=samples,
+        measure_seed=_whole(measure.get("seed", 0), 0, f"suite {where}, [measure]: seed"),
+        loss=loss,
+        axes=varying_axes(configurations),
+        text=text,
+    )
+
+
+def proxy_requests(entries: Any, where: str) -> tuple[ProxyRequest, ...]:
+    """Validate the list of proxies: names, or tables with `proxy`, options and perhaps a `label`.
+
+    Without a label, a proxy that is listed once keeps its name; one listed several times gets the options
+    in which the entries differ in brackets. The empty list means every proxy with its defaults.
+    """
+    from gapbench.proxies.registry import list_proxies, proxy_entry
+
+    if not isinstance(entries, list):
+        raise GapbenchError(f"{where}: proxies must be a list of names or tables.")
+    parsed: list[tuple[str, dict[str, Any], str]] = []
+    for entry in entries or list_proxies():
+        table = {"proxy": entry} if isinstance(entry, str) else dict(entry) if isinstance(entry, dict) else {}
+        name, label = table.pop("proxy", None), table.pop("label", "")
+        if not isinstance(name, str):
+            raise GapbenchError(f"{where}: {entry!r} is no proxy: give a name or a table with proxy = name.")
+        known = proxy_entry(name).options
+        for option in table:
+            if option not in known:
+                near = difflib.get_close_matches(option, known, n=1)
+                hint = f" Did you mean {near[0]!r}?" if near else ""
+                listed = ", ".join(known) or "none"
+                raise GapbenchError(f"{where}: {name} has no option {option!r}.{hint} Options: {listed}.")
+        parsed.append((name, table, str(label)))
+    requests = []
+    for name, options, label in parsed:
+        same = [other for other_name, other, _ in parsed if other_name == name]
+        differing = [k for k in options if len({repr(o.get(k)) for o in same}) > 1]
+        brackets = ",".join(f"{k}={options[k]}" for k in sorted(differing))
+        requests.append(
+            ProxyRequest(
+                name, tuple(sorted(options.items())), label or (f"{name}[{brackets}]" if brackets else name)
+            )
+        )
+    labels = [request.label for request in requests]
+    twice = sorted({label for label in labels if labels.count(label) > 1})
+    if twice:
+        raise GapbenchError(f"{where}: listed more than once: {', '.join(twice)}.")
+    return tuple(requests)
+
+
+def configuration_values(configuration: Configuration) -> dict[str, Any]:
+    """Every named value of a configuration but task, family and seed, as a flat table."""
+    values: dict[str, Any] = {"width": configuration.width}
+    values |= {hp_name: getattr(configuration.training, hp_name) for hp_name in hp.NAMES}
+    values |= {k: str(v) if isinstance(v, tuple) else v for k, v in configuration.task_options}
+    return values
+
+
+def varying_axes(configurations: Iterable[Configuration]) -> tuple[str, ...]:
+    """Names that take more than one value within some task, `width` first.
+
+    A task option that another task lacks does not vary for that reason alone.
+    """
+    seen: dict[str, dict[str, set[Any]]] = {}
+    for configuration in configurations:
+        for name, value in configuration_values(configuration).items():
+            seen.setdefault(name, {}).setdefault(configuration.task, set()).add(value)
+    varying = {name for name, by_task in seen.items() if any(len(v) > 1 for v in by_task.values())}
+    return tuple(sorted(varying, key=lambda name: (name != "width", name)))
+
+
+def _expand(grid: dict[str, Any], common: dict[str, Any], where: str) -> Iterable[Configuration]:
+    _known(grid, GRID, where)
+    task = grid.get("task")
+    if task not in list_tasks():
+        near = difflib.get_close_matches(str(task), list_tasks(), n=1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        raise GapbenchError(f"{where}: there is no task {task!r}.{hint} Tasks: {', '.join(list_tasks())}.")
+    task_entry(str(task))
+    options = task_options(str(task))
+    options["data_seed"] = options.pop("seed")
+    fixed_options = _table(grid, "task_options", where)
+    axes = _table(grid, "axes", where)
+    for axis, values in axes.items():
+        if axis not in (*SPECIAL_AXES, *hp.NAMES, *options):
+            near = difflib.get_close_matches(axis, [*SPECIAL_AXES, *hp.NAMES, *options], n=1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            raise GapbenchError(f"{where}: there is no axis {axis!r}.{hint}")
+        if not isinstance(values, list) or not values:
+            raise GapbenchError(f"{where}: the axis {axis} must be a list of at least one value.")
+    for required in SPECIAL_AXES:
+        if required not in axes:
+            raise GapbenchError(f"{where}: the axis {required} is missing.")
+    for option in fixed_options:
+        if option not in options:
+            near = difflib.get_close_matches(option, options, n=1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            raise GapbenchError(f"{where}: the task {task} has no option {option!r}.{hint}")
+    training = {**common, **_table(grid, "training", where)}
+    for both in set(axes) & (set(fixed_options) | set(_table(grid, "training", where))):
+        raise GapbenchError(f"{where}: {both} is given both as an axis and as a fixed value.")
+    for point in itertools.product(*axes.values()):
+        values = dict(zip(axes, point))
+        family, width, seed = (values.pop(name) for name in SPECIAL_AXES)
+        if family not in list_models():
+            near = difflib.get_close_matches(str(family), list_models(), n=1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            raise GapbenchError(f"{where}: there is no model family {family!r}.{hint}")
+        if isinstance(width, bool) or not isinstance(width, int | float) or not 0 < width < float("inf"):
+            raise GapbenchError(f"{where}: width = {width!r} must be a positive number.")
+        chosen = {k: v for k, v in values.items() if k in hp.NAMES}
+        task_values = {**fixed_options, **{k: v for k, v in values.items() if k in options}}
+        yield Configuration(
+            task=str(task),
+            task_options=tuple(sorted((k, _frozen(v)) for k, v in task_values.items())),
+            family=str(family),
+            width=float(width),
+            training=hp.hyperparameters({**training, **chosen}, where),
+            seed=_whole(seed, 0, f"{where}: seed"),
+        )
+
+
+def load_options(configuration: Configuration) -> dict[str, Any]:
+    """The configuration's options in the form that `load_task` takes."""
+    options = {k: list(v) if isinstance(v, tuple) else v for k, v in configuration.task_options}
+    if "data_seed" in options:
+        options["seed"] = options.pop("data_seed")
+    return options
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(_frozen(v) for v in value) if isinstance(value, list) else value
+
+
+def _known(table: dict[str, Any], names: set[str], where: str) -> None:
+    for key in table:
+        if key not in names:
+            near = difflib.get_close_matches(key, names, n=1)
+            hint = f" Did you mean {near[0]!r}?" if near else f" Known: {', '.join(sorted(names))}."
+            raise GapbenchError(f"{where}: unknown key {key!r}.{hint}")
+
+
+def _table(table: dict[str, Any], key: str, where: str) -> dict[str, Any]:
+    value = table.get(key, {})
+    if not isinstance(value, dict):
+        raise GapbenchError(f"{where}: {key} must be a table.")
+    return value
+
+
+def _whole(value: Any, least: int, what: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise GapbenchError(f"{what} = {value!r} must be a whole number of at least {least}.")
+    return value
+
+
+__all__ = [
+    "Configuration",
+    "ProxyRequest",
+    "Suite",
+    "configuration_values",
+    "list_suites",
+    "load_options",
+    "load_suite",
+    "parse_suite",
+    "proxy_requests",
+    "varying_axes",
+]
