@@ -12,11 +12,10 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from gapbench_models import list_models
-from gapbench_tasks import list_tasks, task_entry, task_options
-
 from gapbench.errors import GapbenchError
 from gapbench.population import hyperparameters as hp
+from gapbench_models import list_models
+from gapbench_tasks import list_tasks, task_entry, task_options
 
 TOP_LEVEL = {"name", "version", "summary", "training", "measure", "grid"}
 GRID = {"task", "task_options", "training", "axes"}

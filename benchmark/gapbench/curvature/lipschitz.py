@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -166,9 +165,7 @@ class _Walk:
         diagonal = self._value(other)
         if not self._parametric(other.index):
             return log + _log(float(diagonal.abs().max()))
-        return self._add(
-            diagonal_map(self._name(other.index), diagonal, self._reference(other), shape), log
-        )
+        return self._add(diagonal_map(self._name(other.index), diagonal, self._reference(other), shape), log)
 
     def _dense(self, node: Node, active: list[int]) -> float:
         if len(active) > 1:
@@ -255,7 +252,9 @@ class _Walk:
         shape = (1, *self.trace.nodes[source].shape[1:])
 
         def apply(x: Tensor) -> Tensor:
-            arguments = [_one_example(x if isinstance(a, Ref) else a, node, self.batch) for a in node.arguments]
+            arguments = [
+                _one_example(x if isinstance(a, Ref) else a, node, self.batch) for a in node.arguments
+            ]
             result = node.function(*arguments, **dict(node.keywords))
             assert isinstance(result, Tensor)
             return result
@@ -319,5 +318,3 @@ def _log(value: float) -> float:
 def _log_sum(logs: list[float]) -> float:
     top = max(logs)
     return top if top == -math.inf else top + math.log(sum(math.exp(value - top) for value in logs))
-
-

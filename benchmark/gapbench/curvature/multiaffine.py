@@ -23,7 +23,9 @@ PIECEWISE = frozenset(
     "max_pool3d_with_indices max_pool1d max_pool2d adaptive_max_pool2d amax amin maximum minimum rrelu "
     "hardshrink softshrink".split()
 )
-BILINEAR = frozenset("convolution _convolution mm bmm addmm baddbmm matmul linear mul mv addmv dot outer".split())
+BILINEAR = frozenset(
+    "convolution _convolution mm bmm addmm baddbmm matmul linear mul mv addmv dot outer".split()
+)
 BATCH_NORM = frozenset(
     "native_batch_norm _native_batch_norm_legit _native_batch_norm_legit_no_training cudnn_batch_norm "
     "batch_norm _batch_norm_no_update miopen_batch_norm".split()

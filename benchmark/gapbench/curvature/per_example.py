@@ -7,7 +7,8 @@ gradient need be stored. A convolution is the same on unfolded inputs.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
 
 import torch
 from torch import Tensor, nn
@@ -17,47 +18,56 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from gapbench.curvature.tracing import plain_kernels
 
 Scalars = Callable[[Tensor], Tensor]  # outputs (n, ...) -> (n, k): k scalars of each example
+HELD = 2e8  # numbers in per-example gradients that are held at once
 
 
 def squared_gradient_norms(model: nn.Module, inputs: Tensor, scalars: Scalars, chunk: int = 64) -> Tensor:
     """|d s_ij / d theta|^2, shape (n, k) in float64, for k scalar functions of each example's output.
 
-    The network must treat examples separately (eval mode). The layer formula is used if every parameter
-    belongs to one linear, convolutional or batch normalisation layer; it is checked against the summed
-    gradient of each chunk and otherwise replaced by per-example differentiation.
+    The network must treat examples separately (eval mode). Parameters of linear, convolutional and
+    normalisation layers go by the layer formula, which is checked against autograd's summed gradient on the
+    first chunk; all others, and layers that fail the check (shared ones, for example), by per-example
+    differentiation.
     """
     layers = _layers(model)
+    checked: list[nn.Module] | None = None
     results = []
     for part in inputs.split(chunk):
-        norms = None if layers is None else _by_layers(model, layers, part, scalars)
-        results.append(_by_vmap(model, part, scalars) if norms is None else norms)
+        norms, checked = _by_layers(
+            model, layers if checked is None else checked, part, scalars, checked is None
+        )
+        covered = {id(p) for layer in checked for p in layer.parameters(recurse=False)}
+        rest = {name: p.detach() for name, p in model.named_parameters() if id(p) not in covered}
+        results.append(norms + _by_vmap(model, rest, part, scalars, norms.shape[1]) if rest else norms)
     return torch.cat(results)
 
 
-def _layers(model: nn.Module) -> list[nn.Module] | None:
-    layers, owned = [], 0
+def _layers(model: nn.Module) -> list[nn.Module]:
+    owners: dict[int, int] = {}
     for module in model.modules():
-        own = list(module.parameters(recurse=False))
-        if not own:
-            continue
-        plain = isinstance(module, nn.Linear | _BatchNorm) or (
-            isinstance(module, nn.Conv2d) and module.padding_mode == "zeros"
-        )
-        if not plain or isinstance(module.padding if isinstance(module, nn.Conv2d) else 0, str):
-            return None
-        layers.append(module)
-        owned += len(own)
-    return layers if owned == len(list(model.parameters())) else None
+        for p in module.parameters(recurse=False):
+            owners[id(p)] = owners.get(id(p), 0) + 1
+    return [m for m in model.modules() if _has_formula(m) and all(owners[id(p)] == 1 for p in m.parameters())]
 
 
-def _by_layers(model: nn.Module, layers: list[nn.Module], inputs: Tensor, scalars: Scalars) -> Tensor | None:
-    calls: dict[nn.Module, tuple[Tensor, Tensor]] = {}
-    repeated = False
+def _has_formula(module: nn.Module) -> bool:
+    if isinstance(module, nn.Conv2d):
+        return module.padding_mode == "zeros" and not isinstance(module.padding, str)
+    if isinstance(module, _BatchNorm):
+        return module.affine and module.running_mean is not None
+    if isinstance(module, nn.LayerNorm):
+        return module.elementwise_affine and module.bias is not None
+    return isinstance(module, nn.Linear)
+
+
+def _by_layers(
+    model: nn.Module, layers: list[nn.Module], inputs: Tensor, scalars: Scalars, check: bool
+) -> tuple[Tensor, list[nn.Module]]:
+    """Squared norms (n, k) over the parameters of `layers`, and those of them that passed the check."""
+    calls: dict[nn.Module, list[tuple[Tensor, Tensor]]] = {}
 
     def remember(module: nn.Module, args: tuple[Tensor, ...], output: Tensor) -> None:
-        nonlocal repeated
-        repeated |= module in calls
-        calls[module] = (args[0].detach(), output)
+        calls.setdefault(module, []).append((args[0].detach(), output))
 
     handles = [layer.register_forward_hook(remember) for layer in layers]
     try:
@@ -66,47 +76,59 @@ def _by_layers(model: nn.Module, layers: list[nn.Module], inputs: Tensor, scalar
     finally:
         for handle in handles:
             handle.remove()
-    if repeated or not all(layer in calls for layer in layers):
-        return None
-    outputs = [calls[layer][1] for layer in layers]
-    parameters = list(model.parameters())
-    forms = [_Form(layer, calls[layer][0]) for layer in layers]
-    columns = []
+    layers = [layer for layer in layers if len(calls.get(layer, [])) == 1]
+    outputs = [calls[layer][0][1] for layer in layers]
+    forms = {layer: _Form(layer, calls[layer][0][0]) for layer in layers}
+    parameters = [p for layer in layers for p in layer.parameters(recurse=False)] if check else []
+    columns: list[Tensor] = []
     for k in range(values.shape[1]):
-        gradients = torch.autograd.grad(
+        found = torch.autograd.grad(
             values[:, k].sum(), [*outputs, *parameters], retain_graph=True, allow_unused=True
         )
+        gradients = dict(zip(layers, found))
+        if k == 0 and check:
+            summed = dict(zip(map(id, parameters), found[len(outputs) :]))
+            layers = [m for m in layers if forms[m].agrees(m, gradients[m], summed)]
         total = torch.zeros(len(inputs), dtype=torch.float64, device=inputs.device)
-        summed = dict(zip(map(id, parameters), gradients[len(outputs) :]))
-        for layer, form, gradient in zip(layers, forms, gradients[: len(outputs)]):
-            if gradient is None:
-                continue
-            if k == 0 and not form.agrees(layer, gradient, summed):
-                return None
-            total += form.squared_norms(gradient).double()
+        for layer in layers:
+            gradient = gradients[layer]
+            if gradient is not None:
+                total += forms[layer].squared_norms(gradient).double()
         columns.append(total)
-    return torch.stack(columns, dim=1)
+        outputs, parameters = [calls[layer][0][1] for layer in layers], []
+    return torch.stack(columns, dim=1), layers
 
 
 class _Form:
     """One layer's input in the form in which its gradient is an outer product; computed once per chunk."""
 
     def __init__(self, layer: nn.Module, inputs: Tensor):
-        self.layer, self.gram = layer, None
+        self.layer = layer
+        self.gram: Tensor | None = None
         if isinstance(layer, nn.Conv2d):
+            assert not isinstance(layer.padding, str)
             columns = nn.functional.unfold(
                 inputs, layer.kernel_size, layer.dilation, layer.padding, layer.stride
             )
             self.inputs = columns.reshape(len(inputs), layer.groups, -1, columns.shape[-1])  # n g i p
         elif isinstance(layer, nn.Linear):
             self.inputs = inputs.reshape(len(inputs), -1, layer.in_features).transpose(1, 2)[:, None]
+        elif isinstance(layer, nn.LayerNorm):
+            shape = tuple(layer.normalized_shape)
+            # LayerNorm2d normalises the channels of (n, c, h, w).
+            self.channels_first = tuple(inputs.shape[-len(shape) :]) != shape
+            inputs = inputs.movedim(1, -1) if self.channels_first else inputs
+            normal = nn.functional.layer_norm(inputs, shape, eps=layer.eps)
+            self.inputs = self._positions_last(normal)
         else:
             assert isinstance(layer, _BatchNorm)
             assert layer.running_mean is not None
             assert layer.running_var is not None
             shape = (1, -1, *[1] * (inputs.dim() - 2))
             scale = torch.rsqrt(layer.running_var + layer.eps).reshape(shape)
-            self.inputs = ((inputs - layer.running_mean.reshape(shape)) * scale).reshape(*inputs.shape[:2], -1)
+            self.inputs = ((inputs - layer.running_mean.reshape(shape)) * scale).reshape(
+                *inputs.shape[:2], -1
+            )
 
     def _gradients(self, gradient: Tensor) -> Tensor:
         n = len(gradient)
@@ -114,11 +136,18 @@ class _Form:
             return gradient.reshape(n, self.layer.groups, -1, self.inputs.shape[-1])
         if isinstance(self.layer, nn.Linear):
             return gradient.reshape(n, -1, self.layer.out_features).transpose(1, 2)[:, None]
+        if isinstance(self.layer, nn.LayerNorm):
+            return self._positions_last(gradient.movedim(1, -1) if self.channels_first else gradient)
         return gradient.reshape(*gradient.shape[:2], -1)
+
+    def _positions_last(self, values: Tensor) -> Tensor:
+        assert isinstance(self.layer, nn.LayerNorm)
+        normalised = math.prod(self.layer.normalized_shape)
+        return values.reshape(len(values), -1, normalised).transpose(1, 2)
 
     def squared_norms(self, gradient: Tensor) -> Tensor:
         g, a = self._gradients(gradient), self.inputs
-        if isinstance(self.layer, _BatchNorm):
+        if isinstance(self.layer, _BatchNorm | nn.LayerNorm):
             total = (g * a).sum(2).pow(2).sum(1)
             return total + g.sum(2).pow(2).sum(1)
         positions, out, fan_in = g.shape[-1], g.shape[-2], a.shape[-2]
@@ -132,11 +161,13 @@ class _Form:
             total = total + g.sum(dim=-1).pow(2).sum(dim=(1, 2))
         return total
 
-    def agrees(self, layer: nn.Module, gradient: Tensor, summed: dict[int, Tensor | None]) -> bool:
+    def agrees(self, layer: nn.Module, gradient: Tensor | None, summed: Mapping[int, Tensor | None]) -> bool:
         """Whether the outer products, summed over examples, are autograd's gradient of the parameters."""
+        if gradient is None:  # not used by the output: right only if autograd says so too
+            return all(summed[id(p)] is None for p in layer.parameters(recurse=False))
         g, a = self._gradients(gradient), self.inputs
-        if isinstance(layer, _BatchNorm):
-            weight = None if layer.weight is None else (g * a).sum(dim=(0, 2))
+        if isinstance(layer, _BatchNorm | nn.LayerNorm):
+            weight = (g * a).sum(dim=(0, 2))
             bias = g.sum(dim=(0, 2))
         else:
             weight = torch.einsum("ngop,ngip->goi", g, a)
@@ -155,24 +186,25 @@ class _Form:
         return True
 
 
-def _by_vmap(model: nn.Module, inputs: Tensor, scalars: Scalars) -> Tensor:
-    parameters = {name: p.detach() for name, p in model.named_parameters()}
+def _by_vmap(
+    model: nn.Module, parameters: dict[str, Tensor], inputs: Tensor, scalars: Scalars, count: int
+) -> Tensor:
+    """Squared norms (n, count) over `parameters` alone, one example's gradient at a time under vmap."""
 
     def scalar(values: dict[str, Tensor], example: Tensor, index: Tensor) -> Tensor:
         outputs = functional_call(model, values, (example[None],))
         return scalars(outputs)[0].gather(0, index[None])[0]
 
-    with torch.no_grad(), plain_kernels():
-        count = scalars(model(inputs[:1])).shape[1]
-    columns = []
     size = sum(p.numel() for p in parameters.values())
-    group = max(1, min(16, int(2e8 // size)))  # per-example gradients held at once
+    group = max(1, min(len(inputs), int(HELD // size)))
+    columns = []
     with plain_kernels():
         for k in range(count):
             index = torch.tensor(k, device=inputs.device)
             parts = []
             for examples in inputs.split(group):
                 gradients = vmap(grad(scalar), in_dims=(None, 0, None))(parameters, examples, index)
-                parts.append(sum(g.double().flatten(1).pow(2).sum(1) for g in gradients.values()))
-            columns.append(torch.cat([p for p in parts if isinstance(p, Tensor)]))
+                squares = [g.double().flatten(1).pow(2).sum(1) for g in gradients.values()]
+                parts.append(torch.stack(squares).sum(0))
+            columns.append(torch.cat(parts))
     return torch.stack(columns, dim=1)

@@ -117,7 +117,9 @@ def _ascend(
             break
         moved = _into_ball(current + gradient * (size / norm), radius)
         weight = 0.75 if step > 0 else 1.0
-        following = _into_ball(current + weight * (moved - current) + (1 - weight) * (current - previous), radius)
+        following = _into_ball(
+            current + weight * (moved - current) + (1 - weight) * (current - previous), radius
+        )
         previous, current = current, following
     return best, half, best_delta
 

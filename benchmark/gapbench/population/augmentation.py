@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import torch
-from gapbench_tasks.rotation import rotate, rotate_quarters
 from torch import Tensor
 
 from gapbench.errors import GapbenchError
+from gapbench_tasks.rotation import rotate, rotate_quarters
 
 
 def augment(inputs: Tensor, kind: str, black: Tensor, generator: torch.Generator) -> Tensor:

@@ -9,10 +9,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gapbench_tasks.seeds import named_seed
-
 from gapbench.population.hyperparameters import Hyperparameters
 from gapbench.suite import Configuration, Suite
+from gapbench_tasks.seeds import named_seed
 
 PROTOCOL = 1  # of everything between a suite's text and a trained network
 
@@ -57,7 +56,7 @@ def describe(configuration: Configuration, facts: TaskFacts) -> dict[str, Any]:
         "task": {
             "name": configuration.task,
             "version": facts.version,
-            "options": {k: v for k, v in configuration.task_options},
+            "options": dict(configuration.task_options),
             "fingerprint": facts.fingerprint,
         },
         "family": configuration.family,
@@ -92,7 +91,9 @@ def balanced(cells: Sequence[Cell]) -> list[Cell]:
     for cell in sorted(cells, key=lambda c: c.key):
         families = by_task.setdefault(cell.configuration.task, {})
         families.setdefault(cell.configuration.family, []).append(cell)
-    return _take_turns([_take_turns(list(by_task[t][f] for f in sorted(by_task[t]))) for t in sorted(by_task)])
+    return _take_turns(
+        [_take_turns([by_task[t][f] for f in sorted(by_task[t])]) for t in sorted(by_task)]
+    )
 
 
 def _take_turns(lists: Sequence[Sequence[Cell]]) -> list[Cell]:

@@ -22,14 +22,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import torch
-from gapbench_tasks import Split, Task
-from gapbench_tasks.seeds import named_seed
 from torch import Tensor, nn
 
 from gapbench.population.augmentation import augment
 from gapbench.population.evaluation import Evaluation, evaluate, reestimate_batch_norm
 from gapbench.population.hyperparameters import Hyperparameters
 from gapbench.population.optimizers import make_optimizer, step
+from gapbench_tasks import Split, Task
+from gapbench_tasks.seeds import named_seed
 
 PROTOCOL = 1
 CHECK_EVERY = 5

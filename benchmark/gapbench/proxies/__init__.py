@@ -1,0 +1,1 @@
+"""Generalization proxies: numbers computed from a trained network and its training data."""

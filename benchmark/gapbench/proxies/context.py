@@ -1,0 +1,119 @@
+"""What a proxy may see: a trained network, its initialisation and its training data. Nothing else."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from gapbench.curvature.lipschitz import Composition, NoLipschitzConstant, compose
+from gapbench.curvature.loss import Landscape, per_example_loss
+from gapbench.curvature.tracing import plain_kernels
+from gapbench.proxies.results import NotApplicable
+
+BATCH = 500
+
+
+@dataclass(eq=False)
+class Context:
+    """The information a proxy may use. Cached quantities are computed once and shared between proxies.
+
+    `model` is the trained network in eval mode, `initial` the same at initialisation (or None), `inputs`
+    (n, c, h, w) and `targets` (n,) the training examples to differentiate on (a fixed stratified subset in a
+    suite), without augmentation. `logits`, `margins`, `train_loss` and `input_norm` use the whole training
+    set (N examples). `generator` (CPU) is the only source of randomness. `history`, `sibling` and
+    `unlabelled` are None where they were not given.
+    """
+
+    model: nn.Module
+    inputs: Tensor
+    targets: Tensor
+    num_classes: int
+    generator: torch.Generator
+    initial: nn.Module | None = None
+    loss: str = "cross_entropy"
+    all_inputs: Tensor | None = None
+    all_targets: Tensor | None = None
+    history: dict[str, Any] | None = None
+    sibling: nn.Module | None = None
+    unlabelled: Tensor | None = None
+    _cache: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def parameters(self) -> Sequence[Tensor]:
+        """The trained network's parameters, detached, in `model.parameters()` order."""
+        return [p.detach() for p in self.model.parameters()]
+
+    @property
+    def train_size(self) -> int:
+        """N, the size of the whole training set."""
+        return len(self.inputs if self.all_inputs is None else self.all_inputs)
+
+    def require_initial(self) -> nn.Module:
+        """The initial network; raises `NotApplicable` where it is not known."""
+        if self.initial is None:
+            raise NotApplicable("the initial weights are not known")
+        return self.initial
+
+    @functools.cached_property
+    def landscape(self) -> Landscape:
+        """The loss on `inputs` as a function of the flat parameters, with derivatives."""
+        return Landscape(self.model, self.inputs, self.targets, self.loss)
+
+    @functools.cached_property
+    def gradient(self) -> Tensor:
+        """Gradient (d,) of the loss on `inputs`."""
+        return self.landscape.value_and_gradient()[1]
+
+    @functools.cached_property
+    def logits(self) -> Tensor:
+        """Outputs (N, classes) on the whole training set."""
+        inputs = self.inputs if self.all_inputs is None else self.all_inputs
+        with torch.no_grad(), plain_kernels():
+            return torch.cat([self.model(part) for part in inputs.split(BATCH)])
+
+    @functools.cached_property
+    def train_loss(self) -> float:
+        """Mean loss on the whole training set (nats for cross-entropy)."""
+        targets = self.targets if self.all_targets is None else self.all_targets
+        return float(per_example_loss(self.logits, targets, self.loss).mean())
+
+    @functools.cached_property
+    def margins(self) -> Tensor:
+        """Margins (N,) float64: f(x)_y - max_{j != y} f(x)_j. Raises `NotApplicable` without classes."""
+        targets = self.targets if self.all_targets is None else self.all_targets
+        if targets.is_floating_point() or self.logits.dim() != 2 or self.logits.shape[1] < 2:
+            raise NotApplicable("margins need class targets and at least two logits")
+        logits = self.logits.double()
+        own = logits.gather(1, targets[:, None])[:, 0]
+        others = logits.scatter(1, targets[:, None], -torch.inf).max(dim=1).values
+        return own - others
+
+    @functools.cached_property
+    def input_norm(self) -> float:
+        """Frobenius norm of the whole matrix of training inputs."""
+        inputs = self.inputs if self.all_inputs is None else self.all_inputs
+        return float(torch.linalg.vector_norm(inputs.double()))
+
+    def composition(self, reference: str) -> Composition:
+        """Linear layers and Lipschitz constant, distances to `zero` or to the `initial` network's layers.
+
+        Raises `NotApplicable` where the network has no useful Lipschitz constant.
+        """
+        key = f"composition_{reference}"
+        if key not in self._cache:
+            initial = self.require_initial() if reference == "initial" else None
+            example = self.inputs[:2] if len(self.inputs) > 1 else self.inputs.repeat_interleave(2, dim=0)
+            try:
+                self._cache[key] = compose(self.model, example, initial)
+            except NoLipschitzConstant as error:
+                self._cache[key] = NotApplicable(str(error))
+        found = self._cache[key]
+        if isinstance(found, NotApplicable):
+            raise found
+        assert isinstance(found, Composition)
+        return found

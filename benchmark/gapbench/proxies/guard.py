@@ -1,0 +1,104 @@
+"""A measurement must leave everything as it was: weights, buffers, flags, gradients, global random state."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+
+@dataclass
+class Report:
+    """What a guarded block changed, in words; everything named here has been restored."""
+
+    changes: list[str] = field(default_factory=list)
+
+
+@contextlib.contextmanager
+def guarded(model: nn.Module, seed: int) -> Iterator[Report]:
+    """Run a block with `model` in eval mode and a fixed global random state; compare and restore after.
+
+    The caller's modes, flags, gradients and random states come back whatever happens.
+    """
+    report = Report()
+    modes = [(module, module.training) for module in model.modules()]
+    parameters = dict(model.named_parameters())
+    flags = {name: p.requires_grad for name, p in parameters.items()}
+    gradients = {name: p.grad for name, p in parameters.items()}
+    tensors = {**parameters, **dict(model.named_buffers())}
+    before = {name: t.detach().clone() for name, t in tensors.items()}
+    outside = _random_states()
+    model.eval()
+    for p in parameters.values():
+        p.grad = None
+        if p.is_floating_point():
+            p.requires_grad_(True)
+    _seed_all(seed)
+    inside = _random_states()
+    try:
+        yield report
+    finally:
+        for name, tensor in tensors.items():
+            if not _equal(tensor.detach(), before[name]):
+                kind = "weights" if name in parameters else "buffer"
+                report.changes.append(f"it changed the {kind} {name}")
+                with torch.no_grad():
+                    tensor.copy_(before[name])
+        now = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+        if now.keys() != tensors.keys() or any(now[name] is not tensors[name] for name in tensors):
+            report.changes.append("it replaced parameters or buffers of the network")
+        if any(module.training for module in model.modules()):
+            report.changes.append("it left the network in training mode")
+        if any(p.grad is not None for p in parameters.values()):
+            report.changes.append("it left gradients in the parameters")
+        if any(not p.requires_grad for p in parameters.values() if p.is_floating_point()):
+            report.changes.append("it changed requires_grad of a parameter")
+        if not _same_states(_random_states(), inside):
+            report.changes.append("it drew from the global random state instead of context.generator")
+        for module, mode in modes:
+            module.training = mode
+        for name, p in parameters.items():
+            p.requires_grad_(flags[name])
+            p.grad = gradients[name]
+        _restore(outside)
+
+
+def _equal(a: Tensor, b: Tensor) -> bool:
+    return a.shape == b.shape and bool(((a == b) | (a.isnan() & b.isnan())).all())
+
+
+def _random_states() -> dict[str, Any]:
+    states: dict[str, Any] = {
+        "torch": torch.get_rng_state(),
+        "numpy": np.random.get_state(),  # noqa: NPY002
+        "python": random.getstate(),
+    }
+    if torch.cuda.is_available() and torch.cuda.is_initialized():
+        states["cuda"] = torch.cuda.get_rng_state_all()
+    return states
+
+
+def _same_states(a: dict[str, Any], b: dict[str, Any]) -> bool:
+    numpy_same = all(np.array_equal(x, y) for x, y in zip(a["numpy"], b["numpy"]))
+    cuda_same = all(torch.equal(x, y) for x, y in zip(a.get("cuda", []), b.get("cuda", [])))
+    return torch.equal(a["torch"], b["torch"]) and numpy_same and a["python"] == b["python"] and cuda_same
+
+
+def _seed_all(seed: int) -> None:
+    torch.manual_seed(seed)
+    np.random.seed(seed % 2**32)  # noqa: NPY002
+    random.seed(seed)
+
+
+def _restore(states: dict[str, Any]) -> None:
+    torch.set_rng_state(states["torch"])
+    np.random.set_state(states["numpy"])  # noqa: NPY002
+    random.setstate(states["python"])
+    if "cuda" in states:
+        torch.cuda.set_rng_state_all(states["cuda"])

@@ -1,0 +1,132 @@
+"""The proxies by name. Imports no torch, so that they can be listed at once."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import importlib
+import inspect
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from gapbench.errors import GapbenchError
+
+DIRECTIONS = ("worse", "better")
+BUILT_IN = ("norms", "margins", "sharpness", "hessian", "baselines")
+
+
+@dataclass(frozen=True)
+class ProxyEntry:
+    """A registered proxy. `options` are its keyword-only parameters with their defaults.
+
+    `higher_means` = "worse": a larger value predicts a larger gap. `source` is the sha256 of the file that
+    defines it, `origin` that file and line.
+    """
+
+    name: str
+    function: Callable[..., Any]
+    version: int
+    higher_means: str
+    reference: str | None
+    options: dict[str, Any]
+    summary: str
+    source: str
+    origin: str
+
+
+_ENTRIES: dict[str, ProxyEntry] = {}
+_loaded = False
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def proxy(
+    name: str, *, version: int = 1, higher_means: str = "worse", reference: str | None = None
+) -> Callable[[Function], Function]:
+    """Register a function of a `Context` as a proxy.
+
+    The function returns a float or an `Estimate`, or raises `NotApplicable` with a reason. Keyword-only
+    parameters with defaults are its options. Raise `version` with every change that moves values. Registering
+    the same name from the same place again replaces the entry; from another place it is an error.
+    """
+    if not re.fullmatch(r"[a-z][a-z0-9_]{0,63}", name):
+        raise GapbenchError(
+            f"{name!r} is no name for a proxy: use lower-case letters, digits and '_', a letter first, at most "
+            "64."
+        )
+    if isinstance(version, bool) or not isinstance(version, int) or version < 1:
+        raise GapbenchError(f"The proxy {name}: version = {version!r} must be a whole number of at least 1.")
+    if higher_means not in DIRECTIONS:
+        raise GapbenchError(
+            f"The proxy {name}: higher_means = {higher_means!r} must be 'worse' (a larger value predicts a "
+            "larger gap) or 'better'."
+        )
+
+    def register(function: Function) -> Function:
+        entry = _entry(name, function, version, higher_means, reference)
+        known = _ENTRIES.get(name)
+        if known is not None and known.origin.rpartition(":")[0] != entry.origin.rpartition(":")[0]:
+            raise GapbenchError(f"There is already a proxy {name!r}, defined in {known.origin}.")
+        _ENTRIES[name] = entry
+        return function
+
+    return register
+
+
+def _entry(
+    name: str, function: Callable[..., Any], version: int, higher_means: str, reference: str | None
+) -> ProxyEntry:
+    options = {}
+    for parameter in list(inspect.signature(function).parameters.values())[1:]:
+        if parameter.kind is not parameter.KEYWORD_ONLY or parameter.default is parameter.empty:
+            raise GapbenchError(
+                f"The proxy {name}: its parameter {parameter.name!r} must be keyword-only and have a default."
+            )
+        options[parameter.name] = parameter.default
+    file = inspect.getsourcefile(function) or "<unknown>"
+    try:
+        with open(file, "rb") as stream:
+            source = hashlib.sha256(stream.read()).hexdigest()
+    except OSError:  # defined in an interactive session
+        source = hashlib.sha256(function.__code__.co_code).hexdigest()
+    line = function.__code__.co_firstlineno
+    summary = (inspect.getdoc(function) or "").strip().split("\n\n")[0].replace("\n", " ")
+    return ProxyEntry(
+        name, function, version, higher_means, reference, options, summary, source, f"{file}:{line}"
+    )
+
+
+def _load_built_in() -> None:
+    global _loaded
+    if not _loaded:
+        _loaded = True
+        for module in BUILT_IN:
+            importlib.import_module(f"gapbench.proxies.{module}")
+
+
+def list_proxies() -> list[str]:
+    """Names of all registered proxies."""
+    _load_built_in()
+    return sorted(_ENTRIES)
+
+
+def proxy_entry(name: str) -> ProxyEntry:
+    """The entry of a proxy; raises `GapbenchError` with near misses for an unknown name."""
+    _load_built_in()
+    if name not in _ENTRIES:
+        near = difflib.get_close_matches(name, _ENTRIES, n=1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        raise GapbenchError(f"There is no proxy {name!r}.{hint} `gapbench list proxies` names them all.")
+    return _ENTRIES[name]
+
+
+def checked_options(entry: ProxyEntry, options: dict[str, Any]) -> dict[str, Any]:
+    """Defaults and the given options together; raises `GapbenchError` for one that does not exist."""
+    for option in options:
+        if option not in entry.options:
+            near = difflib.get_close_matches(option, entry.options, n=1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            known = ", ".join(entry.options) or "none"
+            raise GapbenchError(f"{entry.name} has no option {option!r}.{hint} Options: {known}.")
+    return {**entry.options, **options}
