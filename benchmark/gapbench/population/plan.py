@@ -91,9 +91,7 @@ def balanced(cells: Sequence[Cell]) -> list[Cell]:
     for cell in sorted(cells, key=lambda c: c.key):
         families = by_task.setdefault(cell.configuration.task, {})
         families.setdefault(cell.configuration.family, []).append(cell)
-    return _take_turns(
-        [_take_turns([by_task[t][f] for f in sorted(by_task[t])]) for t in sorted(by_task)]
-    )
+    return _take_turns([_take_turns([by_task[t][f] for f in sorted(by_task[t])]) for t in sorted(by_task)])
 
 
 def _take_turns(lists: Sequence[Sequence[Cell]]) -> list[Cell]:

@@ -28,7 +28,8 @@ CREATE TABLE IF NOT EXISTS cells (
     reason TEXT NOT NULL, train_error REAL, test_error REAL, gap REAL, loss_gap REAL,
     train_loss REAL, test_loss REAL, parameters INTEGER, train_size INTEGER, test_size INTEGER,
     epochs INTEGER, steps INTEGER, seconds REAL, history TEXT, source TEXT, shift INTEGER,
-    train_correct BLOB, test_correct BLOB, weights_sha256 TEXT, device TEXT, finished REAL NOT NULL,
+    train_correct BLOB, test_correct BLOB, weights_sha256 TEXT, weights_bytes INTEGER, device TEXT,
+    finished REAL NOT NULL,
     PRIMARY KEY (cell, attempt)) STRICT;
 CREATE TABLE IF NOT EXISTS measurements (
     measurement TEXT NOT NULL, attempt INTEGER NOT NULL, cell TEXT NOT NULL, proxy TEXT NOT NULL,
@@ -51,7 +52,7 @@ CREATE TRIGGER IF NOT EXISTS measurements_stay BEFORE DELETE ON measurements
 CELL_COLUMNS = (
     "cell description task family width seed status reason train_error test_error gap loss_gap train_loss "
     "test_loss parameters train_size test_size epochs steps seconds history source shift train_correct "
-    "test_correct weights_sha256 device"
+    "test_correct weights_sha256 weights_bytes device"
 ).split()
 MEASUREMENT_COLUMNS = (
     "measurement cell proxy label description value standard_error seconds peak_memory status reason details "

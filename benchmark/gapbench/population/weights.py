@@ -29,14 +29,24 @@ def state_of(model: nn.Module) -> dict[str, Tensor]:
     }
 
 
-def save_weights(path: Path, initial: dict[str, Tensor], final: dict[str, Tensor]) -> str:
-    """Write both states under `initial.` and `final.`; returns the file's sha256.
+def save_weights(
+    path: Path, initial: dict[str, Tensor], final: dict[str, Tensor], expected: str | None = None
+) -> tuple[str, int]:
+    """Write both states under `initial.` and `final.`; returns the file's sha256 and size in bytes.
 
-    Temporary name, fsync, rename: the file is absent or whole. Raises `DiskFull` without leaving a part.
+    Temporary name, fsync, rename: the file is absent or whole. Raises `DiskFull` without leaving a part, and
+    `GapbenchError`, writing nothing, if the content does not have the `expected` sha256.
     """
     content = save_bytes(
         {f"{kind}.{name}": t for kind, s in (("initial", initial), ("final", final)) for name, t in s.items()}
     )
+    sha256 = hashlib.sha256(content).hexdigest()
+    if expected is not None and sha256 != expected:
+        raise GapbenchError(
+            f"Training again did not give the recorded weights of {path} (sha256 {sha256[:12]}... instead of "
+            f"{expected[:12]}...): other software or hardware. The finished results stand; put the original "
+            "file back to measure more on this network."
+        )
     temporary: Path | None = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -60,7 +70,7 @@ def save_weights(path: Path, initial: dict[str, Tensor], final: dict[str, Tensor
                 "give the same command again to go on."
             ) from error
         raise
-    return hashlib.sha256(content).hexdigest()
+    return sha256, len(content)
 
 
 def load_weights(path: Path, sha256: str | None) -> tuple[dict[str, Tensor], dict[str, Tensor]]:

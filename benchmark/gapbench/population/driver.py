@@ -1,0 +1,265 @@
+"""Train and measure what a suite asks for and a run does not have yet."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from gapbench.errors import DiskFull, GapbenchError
+from gapbench.population.plan import Cell, TaskFacts, content_key
+from gapbench.population.pool import Event, Pool
+from gapbench.population.store import Store
+from gapbench.population.weights import weights_path
+from gapbench.population.worker import MeasureJob, Record, Setup, TrainJob, task_of
+from gapbench.proxies.registry import checked_options, proxy_entry
+from gapbench.suite import Configuration, ProxyRequest, load_options
+
+MEASURE_PROTOCOL = 1
+DEATHS = 2  # how often a job may kill its worker before that is its result
+
+
+class Progress(Protocol):
+    """What the driver tells while it works."""
+
+    def begin(self, cells: int, done: int, measurements: int, measured: int) -> None: ...
+    def trained(self, record: Record) -> None: ...
+    def measured(self, record: Record) -> None: ...
+    def message(self, text: str) -> None: ...
+
+
+@dataclass
+class Outcome:
+    """What a driver did. `problems` are things that could not be done, in words."""
+
+    trained: int = 0
+    measured: int = 0
+    problems: list[str] = field(default_factory=list)
+
+
+def facts_source(data_dir: str | None) -> Callable[[Configuration], TaskFacts]:
+    """A cached function from configurations to what cell keys need of their tasks."""
+    cache: dict[str, TaskFacts] = {}
+
+    def facts_of(configuration: Configuration) -> TaskFacts:
+        key = json.dumps([configuration.task, load_options(configuration)], sort_keys=True)
+        if key not in cache:
+            task = task_of(configuration, data_dir)
+            cache[key] = TaskFacts(task.version, task.fingerprint, task.source, task.shift)
+        return cache[key]
+
+    return facts_of
+
+
+def measurement_description(cell: str, request: ProxyRequest, setup: Setup) -> Record:
+    """All that a measurement's value depends on; its key is the hash of this."""
+    entry = proxy_entry(request.proxy)
+    return {
+        "protocol": MEASURE_PROTOCOL,
+        "cell": cell,
+        "proxy": entry.name,
+        "version": entry.version,
+        "options": checked_options(entry, dict(request.options)),
+        "label": request.label,
+        "samples": setup.samples,
+        "loss": setup.loss,
+        "seed": setup.measure_seed,
+    }
+
+
+class Driver:
+    """Brings a run up to date: see `bring_up_to_date`."""
+
+    def __init__(
+        self,
+        store: Store,
+        setup: Setup,
+        cells: Sequence[Cell],
+        requests: Sequence[ProxyRequest],
+        progress: Progress,
+        retry_failed: bool = False,
+    ):
+        self.store, self.setup, self.progress = store, setup, progress
+        self.cells = {cell.key: cell for cell in cells}
+        self.requests = tuple(requests)
+        self.retry_failed = retry_failed
+        self.outcome = Outcome()
+        self.deaths: Counter[str] = Counter()
+        self.measuring: dict[str, str] = {}  # cell -> measurement under way
+        self.restored: set[str] = set()
+        self.descriptions: dict[str, Record] = {}
+
+    def bring_up_to_date(self, workers: int) -> Outcome:
+        """Train missing cells and measure missing proxies; every finished result is stored at once.
+
+        Raises `DiskFull` when there is no space left; what was finished is kept.
+        """
+        trained = self.store.statuses("cells")
+        measured = self.store.statuses("measurements")
+        wanted = {
+            key: [(content_key(d), r, d) for r in self.requests if (d := self._description(key, r))]
+            for key in self.cells
+        }
+        done = {key for key, status in trained.items() if not self._redo(status)}
+        self.finished = {key for key, status in measured.items() if not self._redo(status)}
+        rows = {row["cell"]: row for row in self.store.cells()}
+        with Pool(self.setup, workers) as pool:
+            self.pool = pool
+            for key, cell in self.cells.items():
+                if key in done:
+                    self._resume(cell, rows[key], wanted[key])
+                else:
+                    pool.queue.append(self._train_job(cell))
+            self.wanted = wanted
+            self.progress.begin(
+                len(self.cells),
+                sum(key in done for key in self.cells),
+                sum(len(entries) for entries in wanted.values()),
+                sum(entry[0] in self.finished for entries in wanted.values() for entry in entries),
+            )
+            for event in pool:
+                self._handle(event)
+        return self.outcome
+
+    def _redo(self, status: str) -> bool:
+        return status == "failed" and self.retry_failed
+
+    def _description(self, cell: str, request: ProxyRequest) -> Record:
+        return measurement_description(cell, request, self.setup)
+
+    def _train_job(self, cell: Cell, restore: str | None = None) -> TrainJob:
+        return TrainJob(cell.key, cell.seed, cell.configuration, cell.description, restore)
+
+    def _resume(self, cell: Cell, row: Any, wanted: list[tuple[str, ProxyRequest, Record]]) -> None:
+        """A cell that is trained: check its weight file, then measure what is missing."""
+        if row["status"] not in ("converged", "not_converged"):
+            return
+        path = weights_path(self.setup.run, cell.key)
+        size = path.stat().st_size if path.exists() else None
+        if size != row["weights_bytes"]:
+            found = "is missing" if size is None else f"has {size} of {row['weights_bytes']} bytes"
+            self._restore(cell.key, row["weights_sha256"], f"The weight file {path} {found}")
+        else:
+            self._measure(cell.key, row["weights_sha256"], wanted)
+
+    def _restore(self, key: str, sha256: str, what: str) -> None:
+        if key in self.restored:
+            self._problem(f"{what}, also after training again.")
+            return
+        self.restored.add(key)
+        self.progress.message(f"{what}; training the network again to restore it.")
+        self.pool.queue.appendleft(self._train_job(self.cells[key], restore=sha256))
+
+    def _measure(self, key: str, sha256: str, wanted: list[tuple[str, ProxyRequest, Record]]) -> None:
+        missing = tuple(entry for entry in wanted if entry[0] not in self.finished)
+        if missing:
+            cell = self.cells[key]
+            job = MeasureJob(key, cell.seed, cell.configuration, sha256, missing)
+            self.pool.queue.appendleft(job)  # finish a network before the next begins
+
+    def _handle(self, event: Event) -> None:
+        if event.kind == "disk_full":
+            raise DiskFull(event.value)
+        if event.kind == "measuring":
+            assert event.job is not None
+            self.measuring[event.job.cell] = event.value
+            self.store.begun(event.value, event.worker)
+        elif event.kind == "measurement":
+            self.store.add_measurements([event.value])
+            self.finished.add(event.value["measurement"])
+            self.outcome.measured += 1
+            self.progress.measured(event.value)
+        elif event.kind == "trained":
+            assert isinstance(event.job, TrainJob)
+            self._trained(event.job, event.value)
+        elif event.kind == "unusable":
+            self._unusable(event)
+        elif event.kind == "died":
+            self._died(event)
+
+    def _trained(self, job: TrainJob, record: Record) -> None:
+        if job.restore is None:
+            self.store.add_cell(record)
+            self.outcome.trained += 1
+            self.progress.trained(record)
+        elif record["status"] == "failed":
+            self._problem(f"The weights of cell {job.cell} could not be restored: {record['reason']}")
+            return
+        else:
+            self.progress.message(f"The weights of cell {job.cell} are restored, bit for bit.")
+        if record["status"] in ("converged", "not_converged"):
+            self._measure(job.cell, record["weights_sha256"], self.wanted[job.cell])
+
+    def _unusable(self, event: Event) -> None:
+        if isinstance(event.job, MeasureJob) and "weight file" in event.value:
+            self._restore(event.job.cell, event.job.weights_sha256, event.value.rstrip("."))
+        else:
+            self._problem(event.value)
+
+    def _died(self, event: Event) -> None:
+        job = event.job
+        assert job is not None
+        if isinstance(job, TrainJob):
+            self.deaths[job.cell] += 1
+            if self.deaths[job.cell] < DEATHS:
+                self.pool.queue.append(job)
+                return
+            if job.restore is not None:
+                self._problem(f"The weights of cell {job.cell} could not be restored: {event.value}.")
+                return
+            self.store.add_cell(
+                {
+                    "cell": job.cell,
+                    "description": json.dumps(job.description, sort_keys=True),
+                    "task": job.configuration.task,
+                    "family": job.configuration.family,
+                    "width": job.configuration.width,
+                    "seed": job.configuration.seed,
+                    "status": "failed",
+                    "reason": f"{event.value}, {DEATHS} times",
+                    "device": self.setup.device,
+                }
+            )
+            return
+        key = self.measuring.get(job.cell)
+        if key is not None and key not in self.finished:
+            self.deaths[key] += 1
+            if self.deaths[key] >= DEATHS:
+                request, description = next((r, d) for k, r, d in job.requests if k == key)
+                self.store.add_measurements(
+                    [
+                        {
+                            "measurement": key,
+                            "cell": job.cell,
+                            "proxy": request.proxy,
+                            "label": request.label,
+                            "description": json.dumps(description, sort_keys=True),
+                            "status": "failed",
+                            "reason": f"{event.value}, {DEATHS} times",
+                            "details": "{}",
+                            "device": self.setup.device,
+                        }
+                    ]
+                )
+                self.finished.add(key)
+        else:
+            self.deaths[job.cell] += 1
+            if self.deaths[job.cell] > DEATHS:
+                self._problem(f"Cell {job.cell} cannot be measured: {event.value}.")
+                return
+        self._measure(job.cell, job.weights_sha256, self.wanted[job.cell])
+
+    def _problem(self, text: str) -> None:
+        self.outcome.problems.append(text)
+        self.progress.message(text)
+
+
+def check_folder(run: Path) -> None:
+    """Create the run's folder; raises `GapbenchError` if that is not possible."""
+    try:
+        (run / "weights").mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise GapbenchError(f"The folder {run} cannot be used: {error.strerror or error}.") from None

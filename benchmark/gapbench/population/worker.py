@@ -1,0 +1,256 @@
+"""A worker process: trains and measures one network at a time and hands records back to the driver.
+
+Started as `python -m gapbench.population.worker FD`; talks over the socket FD. It writes weight files and
+nothing else, and ends when the driver is gone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from gapbench.errors import DiskFull, GapbenchError
+from gapbench.suite import Configuration, ProxyRequest, load_options
+
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What all jobs of a run share."""
+
+    run: Path
+    data_dir: str | None
+    device: str
+    samples: int
+    loss: str
+    measure_seed: int
+
+
+@dataclass(frozen=True)
+class TrainJob:
+    """Train a cell. With `restore`, only rewrite its weight file, whose sha256 must come out as given."""
+
+    cell: str
+    seed: int
+    configuration: Configuration
+    description: Record
+    restore: str | None = None
+
+
+@dataclass(frozen=True)
+class MeasureJob:
+    """Measure proxies, each with the key of its measurement, on a trained cell."""
+
+    cell: str
+    seed: int
+    configuration: Configuration
+    weights_sha256: str
+    requests: tuple[tuple[str, ProxyRequest, Record], ...]
+
+
+def main() -> None:
+    """Serve jobs from the driver until it closes the connection."""
+    connection = Connection(int(sys.argv[1]))
+    threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
+    with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError, KeyboardInterrupt):
+        setup: Setup = connection.recv()
+        import torch
+
+        if setup.device == "cpu":
+            torch.set_num_threads(1)
+        else:
+            torch.backends.cudnn.deterministic = True
+            torch.backends.cudnn.benchmark = False
+        connection.send(("ready", None))
+        while True:
+            job = connection.recv()
+            try:
+                if isinstance(job, TrainJob):
+                    connection.send(("trained", train_cell(setup, job)))
+                else:
+                    measure_cell(setup, job, lambda kind, value: connection.send((kind, value)))
+                    connection.send(("measured", job.cell))
+            except DiskFull as error:
+                connection.send(("disk_full", str(error)))
+            except GapbenchError as error:
+                connection.send(("unusable", str(error)))
+
+
+def _end_with_parent(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(0.5)
+    os._exit(1)
+
+
+@functools.lru_cache(maxsize=3)
+def _task(name: str, data_dir: str | None, options: str) -> Any:
+    from gapbench_tasks import load_task
+
+    return load_task(name, data_dir, **json.loads(options))
+
+
+def task_of(configuration: Configuration, data_dir: str | None) -> Any:
+    """The configuration's task, cached."""
+    return _task(configuration.task, data_dir, json.dumps(load_options(configuration), sort_keys=True))
+
+
+def build(configuration: Configuration, seed: int, task: Any) -> Any:
+    """The untrained network of a cell."""
+    from gapbench_models import build_model
+    from gapbench_tasks.seeds import named_seed
+
+    values = configuration.training
+    return build_model(
+        configuration.family,
+        configuration.width,
+        task.input_shape,
+        task.num_classes,
+        named_seed("initialisation", seed),
+        depth=values.depth,
+        dropout=values.dropout,
+        init_scale=values.init_scale,
+    )
+
+
+def train_cell(setup: Setup, job: TrainJob) -> Record:
+    """Train one cell, write its weights, and return its database record."""
+    import numpy as np
+
+    from gapbench.population.training import train
+    from gapbench.population.weights import save_weights, state_of, weights_path
+
+    started = time.perf_counter()
+    configuration = job.configuration
+    record: Record = {
+        "cell": job.cell,
+        "description": json.dumps(job.description, sort_keys=True),
+        "task": configuration.task,
+        "family": configuration.family,
+        "width": configuration.width,
+        "seed": configuration.seed,
+        "reason": "",
+        "device": setup.device,
+    }
+    try:
+        task = task_of(configuration, setup.data_dir)
+        record |= {"train_size": len(task.train), "test_size": len(task.test)}
+        record |= {"source": task.source, "shift": int(task.shift)}
+        model = build(configuration, job.seed, task)
+        record["parameters"] = sum(p.numel() for p in model.parameters())
+        initial = state_of(model)
+        trained = train(model, task, configuration.training, job.seed, setup.device)
+        final = state_of(model)
+    except DiskFull:
+        raise
+    except Exception as error:  # whatever a network does is a result of this cell, with its reason
+        failed = {"status": "failed", "reason": f"{type(error).__name__}: {error}"[:500]}
+        return record | failed | {"seconds": time.perf_counter() - started}
+    path = weights_path(setup.run, job.cell)
+    sha256, size = save_weights(path, initial, final, expected=job.restore)
+    finite = trained.status != "diverged"
+    return record | {
+        "status": trained.status,
+        "reason": "" if finite else "the loss is not finite",
+        "train_error": trained.train.error if finite else None,
+        "test_error": trained.test.error if finite else None,
+        "gap": trained.gap if finite else None,
+        "loss_gap": trained.loss_gap if finite else None,
+        "train_loss": trained.train.cross_entropy if finite else None,
+        "test_loss": trained.test.cross_entropy if finite else None,
+        "epochs": trained.epochs,
+        "steps": trained.steps,
+        "seconds": trained.seconds,
+        "history": json.dumps([value if np.isfinite(value) else None for value in trained.history]),
+        "train_correct": np.packbits(trained.train.correct.numpy()).tobytes(),
+        "test_correct": np.packbits(trained.test.correct.numpy()).tobytes(),
+        "weights_sha256": sha256,
+        "weights_bytes": size,
+    }
+
+
+def measure_cell(setup: Setup, job: MeasureJob, send: Callable[[str, Any], None]) -> None:
+    """Measure every request, announcing each before it begins and sending its record when it ends."""
+    import torch
+
+    from gapbench.population.weights import load_weights, weights_path
+    from gapbench.proxies.measuring import make_context, measure_in
+    from gapbench.proxies.registry import checked_options, proxy_entry
+    from gapbench_tasks.seeds import named_seed
+
+    initial_state, final_state = load_weights(weights_path(setup.run, job.cell), job.weights_sha256)
+    task = task_of(job.configuration, setup.data_dir)
+    networks = []
+    for state in (final_state, initial_state):
+        network = build(job.configuration, job.seed, task)
+        network.load_state_dict(state)
+        networks.append(network.to(setup.device).eval())
+    chosen = torch.from_numpy(measured_examples(task, setup.samples, setup.measure_seed))
+    context = make_context(
+        networks[0],
+        task.train.inputs[chosen],
+        task.train.targets[chosen],
+        all_inputs=task.train.inputs,
+        all_targets=task.train.targets,
+        initial=networks[1],
+        loss=setup.loss,
+    )
+    for key, request, description in job.requests:
+        send("measuring", key)
+        entry = proxy_entry(request.proxy)
+        options = checked_options(entry, dict(request.options))
+        # The seed is the cell's: two cells never share random directions, two runs always do.
+        found = measure_in(context, entry, options, named_seed(job.cell, request.label, setup.measure_seed))
+        send(
+            "measurement",
+            {
+                "measurement": key,
+                "cell": job.cell,
+                "proxy": request.proxy,
+                "label": request.label,
+                "description": json.dumps(description, sort_keys=True),
+                "value": found.value,
+                "standard_error": found.standard_error,
+                "seconds": found.seconds,
+                "peak_memory": found.peak_memory,
+                "status": found.status,
+                "reason": found.reason,
+                "details": json.dumps(_brief(found.details), sort_keys=True, default=str),
+                "device": setup.device,
+            },
+        )
+
+
+def measured_examples(task: Any, samples: int, seed: int) -> Any:
+    """Indices of the fixed, seeded, stratified subset of the training set that derivatives are taken on."""
+    import numpy as np
+
+    from gapbench_tasks.selection import stratified_subset
+
+    labels = task.train.targets.numpy()
+    if samples >= len(labels):
+        return np.arange(len(labels))
+    return stratified_subset(labels, samples, "measure_samples", seed)
+
+
+def _brief(details: Any) -> Record:
+    """Details without per-example lists, which would fill the database."""
+    return {
+        key: value
+        for key, value in dict(details).items()
+        if not (isinstance(value, list) and len(value) > 200)
+    }
+
+
+if __name__ == "__main__":
+    main()

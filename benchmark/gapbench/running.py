@@ -1,0 +1,266 @@
+"""Run a suite: train, measure, score, build the board; and open what a run has."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gapbench.errors import GapbenchError
+from gapbench.suite import ProxyRequest, Suite, load_suite, parse_suite, proxy_requests
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from gapbench.population.driver import Progress
+
+CUDA_WORKERS = 4
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """A run's tables. `problems` are things the last call could not do; its results are complete without them.
+
+    `population`, `measurements`: see `gapbench.tables`. `cells` is the plan: the keys of all its networks.
+    """
+
+    folder: Path
+    suite: Suite
+    proxies: tuple[ProxyRequest, ...]
+    cells: tuple[str, ...]
+    population: pd.DataFrame = field(repr=False)
+    measurements: pd.DataFrame = field(repr=False)
+    problems: tuple[str, ...] = ()
+
+    @property
+    def failures(self) -> list[str]:
+        """Cells and measurements with status `failed`, in words."""
+        cells = self.population[self.population["status"] == "failed"]
+        found = [
+            f"{r.cell} ({r.task}, {r.family}, width {r.width:g}): {r.reason}" for r in cells.itertuples()
+        ]
+        failed = self.measurements[self.measurements["status"] == "failed"]
+        return found + [f"{r.proxy} on {r.cell}: {r.reason}" for r in failed.itertuples()]
+
+    def rankable(self) -> pd.DataFrame:
+        """The population without tasks under distribution shift, which have no place on a gap board."""
+        return self.population[self.population["shift"].fillna(0) == 0].reset_index(drop=True)
+
+    def scores(
+        self, targets: Sequence[str] = ("gap", "loss_gap", "test_error"), **options: Any
+    ) -> pd.DataFrame:
+        """Scores in the long form; see `gapbench_leaderboard.scores.score_population` for the columns."""
+        from gapbench.population.store import Store
+        from gapbench.tables import correctness
+        from gapbench_leaderboard.scores import score_population
+
+        population = self.rankable()
+        measurements = self.measurements[self.measurements["cell"].isin(population["cell"])]
+        with Store(self.folder, readonly=True) as store:
+            bits = correctness(store, list(population["cell"]))
+        return score_population(
+            population,
+            measurements,
+            targets=tuple(targets),
+            axes=self.suite.axes,
+            correctness=bits,
+            higher_means=self.directions(),
+            **options,
+        )
+
+    def directions(self) -> dict[str, str]:
+        """Label -> `worse` or `better`."""
+        from gapbench.proxies.registry import proxy_entry
+
+        return {r.label: proxy_entry(r.proxy).higher_means for r in self.proxies}
+
+    def build_board(self, scores: pd.DataFrame | None = None) -> Path:
+        """Write `board/` afresh; returns the page."""
+        from gapbench.proxies.registry import proxy_entry
+        from gapbench_leaderboard.board import build
+
+        entries = {}
+        for request in self.proxies:
+            entry = proxy_entry(request.proxy)
+            entries[request.label] = {
+                "proxy": entry.name,
+                "version": entry.version,
+                "summary": entry.summary,
+                "reference": entry.reference,
+                "higher_means": entry.higher_means,
+                "options": dict(request.options),
+            }
+        build(
+            self.folder / "board",
+            population=self.population,
+            measurements=self.measurements.drop(columns=["details"]),
+            scores=self.scores() if scores is None else scores,
+            axes=self.suite.axes,
+            suite={
+                "name": self.suite.name,
+                "version": self.suite.version,
+                "summary": self.suite.summary,
+                "planned": len(self.suite.configurations),
+                "samples": self.suite.samples,
+            },
+            entries=entries,
+            notes=self.notes(),
+        )
+        return self.folder / "board" / "index.html"
+
+    def notes(self) -> list[str]:
+        """What a reader of the board must know about this run's data and completeness."""
+        notes = []
+        planned, present = len(self.suite.configurations), len(self.population)
+        if present < planned:
+            notes.append(f"Incomplete: {present} of the suite's {planned} networks have been trained.")
+        for task in sorted(self.population.loc[self.population["source"] == "unofficial", "task"].unique()):
+            notes.append(f"{task}: the data are not the official release (their checksum differs).")
+        shifted = self.population.loc[self.population["shift"].fillna(0) == 1, "task"].unique()
+        for task in sorted(shifted):
+            notes.append(f"{task}: trained and tested under different distributions; kept off the gap board.")
+        if self.population["device"].nunique() > 1:
+            notes.append(
+                "Networks were trained on different kinds of device: "
+                + ", ".join(sorted(map(str, self.population["device"].unique())))
+            )
+        return notes
+
+
+class Silent:
+    """A `Progress` that says nothing."""
+
+    def begin(self, cells: int, done: int, measurements: int, measured: int) -> None: ...
+    def trained(self, record: dict[str, Any]) -> None: ...
+    def measured(self, record: dict[str, Any]) -> None: ...
+    def message(self, text: str) -> None: ...
+
+
+def run(
+    suite: str | os.PathLike[str] = "quick",
+    out: str | os.PathLike[str] | None = None,
+    *,
+    device: str = "auto",
+    data_dir: str | os.PathLike[str] | None = None,
+    workers: int | None = None,
+    limit: int | None = None,
+    proxies: Sequence[str] | None = None,
+    retry_failed: bool = False,
+    board: bool = True,
+    progress: Progress | None = None,
+) -> Run:
+    """Run a suite (name or file) in the folder `out` (default `runs/<suite>`); resumes what is there.
+
+    `limit` trains only so many networks, balanced over tasks and families; `proxies` measures only those of
+    the suite's labels or, with default options, of the registered names. `workers` defaults to one process
+    per core on a CPU and to 4 on CUDA. `retry_failed` repeats what has status `failed`.
+
+    Raises `GapbenchError` for wrong usage, missing data, a folder of another suite or one that another
+    process works on, and `DiskFull`; finished results are kept in each case.
+    """
+    from gapbench.environment import choose_device, environment, usable_cores
+    from gapbench.population.driver import Driver, check_folder, facts_source
+    from gapbench.population.lock import sole_driver
+    from gapbench.population.plan import plan
+    from gapbench.population.store import Store
+    from gapbench.population.worker import Setup
+    from gapbench_tasks.folder import data_folder
+
+    if limit is not None and limit < 1:
+        raise GapbenchError(f"limit = {limit} must be at least 1.")
+    if workers is not None and workers < 1:
+        raise GapbenchError(f"workers = {workers} must be at least 1.")
+    chosen = load_suite(os.fspath(suite))
+    requests = choose_proxies(chosen, proxies)
+    folder = Path(out if out is not None else Path("runs") / chosen.name)
+    device = choose_device(device)
+    setup = Setup(
+        run=folder.absolute(),
+        data_dir=str(data_folder(data_dir)),
+        device=device,
+        samples=chosen.samples,
+        loss=chosen.loss,
+        measure_seed=chosen.measure_seed,
+    )
+    cells = plan(chosen, facts_source(setup.data_dir))
+    check_folder(folder)
+    with sole_driver(folder), Store(folder) as store:
+        _same_suite(store, chosen, folder)
+        store.set_meta("suite", {"name": chosen.name, "version": chosen.version, "text": chosen.text})
+        store.set_meta("plan", [cell.key for cell in cells])
+        store.set_meta("proxies", _labelled(store, requests))
+        store.set_meta(f"environment {time.time():.6f}", environment(device))
+        count = workers or (CUDA_WORKERS if device == "cuda" else usable_cores())
+        driver = Driver(store, setup, cells[:limit], requests, progress or Silent(), retry_failed)
+        outcome = driver.bring_up_to_date(count)
+    result = open_run(folder, problems=tuple(outcome.problems))
+    if board and len(result.population):
+        result.build_board()
+    return result
+
+
+def choose_proxies(suite: Suite, names: Sequence[str] | None) -> tuple[ProxyRequest, ...]:
+    """The suite's requests, or those whose label or proxy is named, or other registered proxies by name."""
+    if names is None:
+        return suite.proxies
+    chosen: list[ProxyRequest] = []
+    for name in names:
+        found = [r for r in suite.proxies if name in (r.label, r.proxy)]
+        chosen += found or proxy_requests([name], "--proxies")
+    return tuple(dict.fromkeys(chosen))
+
+
+def open_run(folder: str | os.PathLike[str], problems: tuple[str, ...] = ()) -> Run:
+    """Open a run's folder without changing anything. Raises `GapbenchError` if it holds none."""
+    from gapbench.population.store import Store
+    from gapbench.tables import measurement_table, population_table
+
+    path = Path(folder)
+    with Store(path, readonly=True) as store:
+        stored = store.meta("suite")
+        if stored is None:
+            raise GapbenchError(f"{path} has a run.sqlite, but no suite was run there yet.")
+        suite = parse_suite(stored["text"], f"of {path}")
+        cells = tuple(store.meta("plan") or ())
+        requests = tuple(
+            ProxyRequest(name, tuple((k, v) for k, v in options), label)
+            for name, options, label in store.meta("proxies") or ()
+        )
+        return Run(
+            folder=path,
+            suite=suite,
+            proxies=requests,
+            cells=cells,
+            population=population_table(store, cells, suite.axes),
+            measurements=measurement_table(store, cells, [r.label for r in requests]),
+            problems=problems,
+        )
+
+
+def _same_suite(store: Any, suite: Suite, folder: Path) -> None:
+    stored = store.meta("suite")
+    if stored is None or stored["text"] == suite.text:
+        return
+    what = (
+        f"the suite {stored['name']} version {stored['version']}"
+        if (stored["name"], stored["version"]) != (suite.name, suite.version)
+        else f"another text of the suite {suite.name} version {suite.version}"
+    )
+    raise GapbenchError(
+        f"{folder} holds a run of {what}. Choose another folder with --out; nothing was changed."
+    )
+
+
+def _labelled(store: Any, requests: Sequence[ProxyRequest]) -> list[Any]:
+    """All requests that this run has seen, by label; a label keeps its meaning for the life of a run."""
+    known = {entry[2]: entry for entry in store.meta("proxies") or ()}
+    for request in requests:
+        entry = [request.proxy, [list(pair) for pair in request.options], request.label]
+        if known.setdefault(request.label, entry) != entry:
+            raise GapbenchError(
+                f"The label {request.label!r} already stands for other options in this run; choose another."
+            )
+    return list(known.values())

@@ -1,0 +1,112 @@
+"""The run database as tables with documented columns."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from gapbench.population.hyperparameters import Hyperparameters
+from gapbench.population.store import Store
+
+CELL_COLUMNS = [
+    "cell",
+    "task",
+    "family",
+    "width",
+    "seed",
+    "status",
+    "train_error",
+    "test_error",
+    "gap",
+    "loss_gap",
+    "parameters",
+    "train_size",
+    "test_size",
+]
+EXTRA_COLUMNS = [
+    "train_loss",
+    "test_loss",
+    "epochs",
+    "steps",
+    "seconds",
+    "source",
+    "shift",
+    "device",
+    "reason",
+]
+MEASUREMENT_COLUMNS = [
+    "cell",
+    "proxy",
+    "value",
+    "standard_error",
+    "seconds",
+    "status",
+    "reason",
+    "peak_memory",
+    "details",
+]
+
+
+def population_table(store: Store, cells: Sequence[str], axes: Sequence[str]) -> pd.DataFrame:
+    """One row per trained cell of the plan `cells`, in the plan's order.
+
+    `gap` = test error - train error (fractions), `loss_gap` the same in cross-entropy (nats); one column per
+    axis besides width; `seconds` of training; `shift` 1 where training and test inputs differ in
+    distribution; `source` of the data.
+    """
+    rows = {row["cell"]: dict(row) for row in store.cells()}
+    others = [axis for axis in axes if axis != "width"]
+    names = [*CELL_COLUMNS, *others, *[c for c in EXTRA_COLUMNS if c not in others]]
+    table = [
+        {**rows[key], **_axis_values(json.loads(rows[key]["description"]), others)}
+        for key in cells
+        if key in rows
+    ]
+    return pd.DataFrame(table, columns=names)
+
+
+def _axis_values(description: Mapping[str, Any], axes: Sequence[str]) -> dict[str, Any]:
+    options = description["task"]["options"]
+    defaults = Hyperparameters()
+    values: dict[str, Any] = {}
+    for axis in axes:
+        if axis in description["training"]:
+            values[axis] = description["training"][axis]
+        elif axis in options:
+            values[axis] = str(options[axis]) if isinstance(options[axis], list) else options[axis]
+        else:
+            values[axis] = getattr(defaults, axis, None)
+    return values
+
+
+def measurement_table(
+    store: Store, cells: Sequence[str], labels: Sequence[str] | None = None
+) -> pd.DataFrame:
+    """One row per measurement of a cell of the plan: `proxy` is its label, `seconds` and `peak_memory` (bytes)
+    its cost, `details` a JSON text. `labels` (default: all) chooses and orders proxies."""
+    wanted = set(cells)
+    rows = [dict(row) for row in store.measurements() if row["cell"] in wanted]
+    for row in rows:
+        row["proxy"] = row["label"]
+    table = pd.DataFrame(rows, columns=MEASUREMENT_COLUMNS)
+    if labels is not None:
+        table = table[table["proxy"].isin(list(labels))]
+    position = {key: i for i, key in enumerate(cells)}
+    return table.sort_values(
+        ["cell", "proxy"], key=lambda c: c.map(position) if c.name == "cell" else c, kind="stable"
+    ).reset_index(drop=True)
+
+
+def correctness(store: Store, cells: Sequence[str]) -> dict[str, Any]:
+    """Test correctness (test_size,) bool by cell, where it was kept."""
+    import numpy as np
+
+    wanted, found = set(cells), {}
+    for row in store.cells():
+        if row["cell"] in wanted and row["test_correct"] is not None:
+            bits = np.frombuffer(row["test_correct"], dtype=np.uint8)
+            found[row["cell"]] = np.unpackbits(bits, count=row["test_size"]).astype(bool)
+    return found
