@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
+from typing import Any
 
 import torch
 from torch import nn
+from torch.overrides import TorchFunctionMode
 
 from gapbench_models.differentiable import make_twice_differentiable
 from gapbench_models.registry import describe
@@ -39,13 +41,29 @@ def count_parameters(
 ) -> int:
     """See `gapbench_models.parameter_count`."""
     request = checked_request(name, width, input_shape, num_classes, depth, 0.0)
-    with _isolated(0, "meta"):
+    with _isolated(0, "meta"), _SkipInitialisation():
         net = _construct(request)
     return sum(parameter.numel() for parameter in net.parameters() if parameter.requires_grad)
 
 
+class _SkipInitialisation(TorchFunctionMode):
+    """Leave tensors as they are: on the meta device they have no values, and filling them is slow."""
+
+    _FILLING = frozenset(
+        getattr(torch.Tensor, name)
+        for name in ("normal_", "uniform_", "fill_", "zero_", "erfinv_", "mul_", "add_", "clamp_")
+    )
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        if func in self._FILLING:
+            return args[0]
+        return func(*args, **(kwargs or {}))
+
+
 def scale_initial_weights(net: nn.Module, scale: float) -> None:
-    """Multiply, in place, all weight matrices and kernels of linear, convolutional and attention layers by `scale`.
+    """Multiply, in place, all weights of linear, convolutional and attention layers by `scale`.
 
     Biases, normalisation layers, layer scales, class tokens and position embeddings stay.
     """
@@ -67,7 +85,7 @@ def _construct(request: BuildRequest) -> nn.Module:
 
 @contextmanager
 def _isolated(seed: int, device: str) -> Iterator[None]:
-    """Draw from a generator seeded for this call, in float32 on `device`, whatever the caller's global settings.
+    """Draw from a generator seeded for this call, in float32 on `device`, whatever the caller's settings.
 
     Only the CPU generator is used, and put back: `torch.manual_seed` would also reseed the accelerators.
     """

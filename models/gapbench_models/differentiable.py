@@ -1,13 +1,15 @@
-"""Make a network twice differentiable and free of in-place operations, without changing the function it computes.
+"""Make a network twice differentiable and free of in-place operations, without changing its function.
 
-* `hardsigmoid` has no second derivative in torch; `relu6(x + 3) / 6` is the same function and has one. `hardswish`
-  is `x relu6(x + 3) / 6`.
+* `hardsigmoid` has no second derivative in torch; `relu6(x + 3) / 6` is the same function and has one.
+  `hardswish` is `x relu6(x + 3) / 6`.
 * Fused attention has no double backward, and the inference fast path of `nn.MultiheadAttention` no forward
   derivative: both are switched off per module, never globally.
 * In-place activations overwrite what a hook has seen and forbid full backward hooks.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -29,12 +31,12 @@ class TwiceDifferentiableHardswish(nn.Module):
 
 
 class ExplicitAttention(nn.MultiheadAttention):
-    """`nn.MultiheadAttention` that always computes softmax(q k^T / sqrt(d)) v in separate, differentiable steps.
+    """`nn.MultiheadAttention` that always computes softmax(q k^T / sqrt(d)) v in separate steps.
 
     Parameters, arguments and results are those of the base class.
     """
 
-    def forward(  # type: ignore[override]
+    def forward(
         self,
         query: torch.Tensor,
         key: torch.Tensor,
@@ -93,20 +95,20 @@ _REPLACEMENTS: dict[str, type[nn.Module]] = {
 
 
 def make_twice_differentiable(net: nn.Module) -> None:
-    """Replace, in place, what has no second derivative or works in place. Parameters and function stay the same.
+    """Replace, in `net`, what has no second derivative or works in place. Parameters and function stay.
 
-    Activations are known by class name, since torch and timm both have classes of these functions; a subclass of one
-    of those classes with another name is left alone.
+    Activations are known by class name, since torch and timm both have classes of these functions; classes of
+    other libraries are left alone.
     """
     for module in list(net.modules()):
         for child_name, child in module.named_children():
             replacement = _REPLACEMENTS.get(type(child).__name__)
             if replacement is not None and type(child).__module__.partition(".")[0] in ("torch", "timm"):
                 setattr(module, child_name, replacement())
-    for module in net.modules():
-        if type(module) is nn.MultiheadAttention:
-            module.__class__ = ExplicitAttention
-        if getattr(module, "fused_attn", False):
-            module.fused_attn = False
-        if getattr(module, "inplace", False):
-            module.inplace = False
+    any_module: Any
+    for any_module in net.modules():
+        if type(any_module) is nn.MultiheadAttention:
+            any_module.__class__ = ExplicitAttention
+        for flag in ("fused_attn", "_fast_norm", "inplace"):
+            if getattr(any_module, flag, False):
+                setattr(any_module, flag, False)

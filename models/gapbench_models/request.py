@@ -90,8 +90,8 @@ def _checked_shape(family: ModelFamily, shape: Sequence[int]) -> tuple[int, int,
     smallest = family.smallest_size
     if min(height, width) < smallest:
         raise ValueError(
-            f"{family.name}: input_shape {(channels, height, width)} is too small, height and width must each be at "
-            f"least {smallest}; enlarge the images or choose a plain/ family"
+            f"{family.name}: input_shape {(channels, height, width)} is too small, height and width must "
+            f"each be at least {smallest}; enlarge the images or choose a plain/ family"
         )
     return channels, height, width
 

@@ -12,7 +12,7 @@ POOLS = (nn.AvgPool2d, nn.MaxPool2d)
 
 
 def stem_convolution(channels: int, out_channels: int, kernel: int = 3) -> nn.Conv2d:
-    """A bias-free convolution of stride 1 that keeps the image size; weights as in He et al. (2015), fan-out."""
+    """A convolution of stride 1 that keeps the image size, without bias; He et al. (2015), fan-out."""
     convolution = nn.Conv2d(channels, out_channels, kernel, stride=1, padding=kernel // 2, bias=False)
     nn.init.kaiming_normal_(convolution.weight, mode="fan_out", nonlinearity="relu")
     return convolution
@@ -21,11 +21,13 @@ def stem_convolution(channels: int, out_channels: int, kernel: int = 3) -> nn.Co
 def limit_downsampling(net: nn.Module, input_shape: tuple[int, int, int], minimum_map: int) -> None:
     """Take back, in place, every down-sampling that would make a side of the map smaller than `minimum_map`.
 
-    A convolution with padding gets stride 1. A convolution whose kernel equals its stride (a patch merging) becomes a
-    1 x 1 convolution with the weights of its first tap. A pooling layer becomes the identity. The sizes are those
-    seen in one forward pass of a zero image in eval mode; a block's convolution and its shortcut see the same
-    map, so they are changed together.
+    A convolution with padding gets stride 1. A convolution whose kernel equals its stride (a patch merging)
+    becomes a 1 x 1 convolution with the weights of its first tap. A pooling layer becomes the identity. The
+    sizes are those seen in one forward pass of a zero image in eval mode; a block's convolution and its
+    shortcut see the same map, so they are changed together.
     """
+    if next(net.parameters()).is_meta and not any(_is_patch_merging(module) for module in net.modules()):
+        return  # only the number of parameters is wanted, and strides and pools have none
     dropped: set[nn.Module] = set()
 
     def before(module: nn.Module, arguments: tuple[torch.Tensor, ...]) -> None:
@@ -34,7 +36,8 @@ def limit_downsampling(net: nn.Module, input_shape: tuple[int, int, int], minimu
         if isinstance(module, POOLS):
             module.kernel_size, module.stride, module.padding = 1, 1, 0
             dropped.add(module)
-        elif isinstance(module, nn.Conv2d) and module.kernel_size == module.stride:
+        elif _is_patch_merging(module):
+            assert isinstance(module, nn.Conv2d)
             module.weight = nn.Parameter(module.weight.detach()[:, :, :1, :1].clone())
             module.kernel_size = module.stride = (1, 1)
         elif isinstance(module, nn.Conv2d):
@@ -61,6 +64,10 @@ def _is_downsampling(module: nn.Module) -> bool:
     if isinstance(module, POOLS):
         return max(_pair(module.stride)) > 1
     return isinstance(module, nn.Conv2d) and max(module.stride) > 1
+
+
+def _is_patch_merging(module: nn.Module) -> bool:
+    return isinstance(module, nn.Conv2d) and max(module.stride) > 1 and module.kernel_size == module.stride
 
 
 def _size_after(module: nn.Module, size: tuple[int, ...]) -> list[int]:

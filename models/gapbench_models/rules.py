@@ -1,17 +1,18 @@
 """How width becomes channel counts, and image size becomes patches and down-sampling.
 
-**Width.** A layer of `base` channels has `scaled(base, width)` channels: the nearest multiple of a divisor, halves
-rounded up, never below a minimum. That is a non-decreasing step function of the width, and so is every parameter count
-made from it. Families whose library brings its own rounding (MobileNet, EfficientNet: multiples of 8, at most 10 %
-below the exact value) keep it; it is non-decreasing too.
+**Width.** A layer of `base` channels has `scaled(base, width)` channels: the nearest multiple of a divisor,
+halves rounded up, never below a minimum. That is a non-decreasing step function of the width, and so is every
+parameter count made from it. Families whose library brings its own rounding (MobileNet, EfficientNet:
+multiples of 8, at most 10 % below the exact value) keep it; it is non-decreasing too.
 
-**Attention.** The number of heads is the architecture's and does not change with width; width scales the size of a
-head, so that the hidden size is always divisible by the number of heads.
+**Attention.** The number of heads is the architecture's and does not change with width; width scales the size
+of a head, so that the hidden size is always divisible by the number of heads.
 
-**Image size.** Stems have stride 1 and no pooling. A later down-sampling is kept as long as both sides of the map
-after it are at least `minimum_map(kernel)`; otherwise a strided convolution gets stride 1 and a pooling layer is left
-out. On a smaller map the outer taps of the largest kernel would only ever see padding: weights that no input can
-reach, which would count as flat directions.
+**Image size.** Stems have stride 1 and no pooling. A later down-sampling is kept as long as both sides of the
+map after it are at least `minimum_map(kernel)`; otherwise a strided convolution gets stride 1, a patch
+merging becomes a 1 x 1 convolution and a pooling layer is left out. On a smaller map the outer taps of the
+largest kernel would only ever see padding: weights that no input can reach, which would count as flat
+directions.
 
 **Patches.** Patch embeddings cover the image exactly: see `patch_size`.
 """
@@ -20,9 +21,14 @@ from __future__ import annotations
 
 import math
 
+INITIAL_LAYER_SCALE = 0.1
+"""Initial factor on residual branches that carry a layer scale. ConvNeXt's own 1e-6 is meant for hundreds of
+epochs and leaves the branches without effect in short trainings; 0.1 is what Touvron et al. (2021, "Going
+deeper with image transformers", section 3) use up to 18 blocks."""
+
 
 def scaled(base: int, width: float, divisor: int = 1, minimum: int | None = None) -> int:
-    """Channels of a layer of `base` channels at this width: a multiple of `divisor`, non-decreasing in the width.
+    """Channels of a layer of `base` channels at this width: a multiple of `divisor`, non-decreasing in width.
 
     `minimum` (default: `divisor`) is rounded up to a multiple of `divisor`.
     """
@@ -31,7 +37,7 @@ def scaled(base: int, width: float, divisor: int = 1, minimum: int | None = None
 
 
 def minimum_map(kernel: int) -> int:
-    """Smallest side of a feature map on which every tap of a centred `kernel` x `kernel` convolution meets a pixel."""
+    """Smallest side of a map on which every tap of a centred convolution of this kernel meets a pixel."""
     return (kernel + 1) // 2
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import functools
+
 import torch
 from torch import nn
 
@@ -18,9 +21,24 @@ def tiny(
     width: float = 1 / 16,
     dropout: float = 0.0,
 ) -> nn.Module:
-    """A narrow and shallow network of the family."""
+    """A narrow and shallow network of the family: a copy, so that each is built only once."""
+    return copy.deepcopy(_built(name, shape, num_classes, seed, width, dropout))
+
+
+def freshly_built(
+    name: str,
+    shape: tuple[int, int, int] = (1, 8, 8),
+    num_classes: int = 3,
+    seed: int = 0,
+    width: float = 1 / 16,
+    dropout: float = 0.0,
+) -> nn.Module:
+    """The same, built anew."""
     depth = 1 if describe(name).supports_depth else None
     return build_model(name, width, shape, num_classes, seed, depth=depth, dropout=dropout)
+
+
+_built = functools.cache(freshly_built)
 
 
 def images(
@@ -32,7 +50,7 @@ def images(
 
 
 def with_generic_statistics(net: nn.Module, seed: int = 0) -> nn.Module:
-    """Give batch normalisation statistics and all vectors generic values, so that nothing holds by a special value."""
+    """Give statistics and all vectors generic values, so that nothing holds by a special one."""
     generator = torch.Generator().manual_seed(seed)
     for module in net.modules():
         if isinstance(module, nn.BatchNorm2d):

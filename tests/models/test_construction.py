@@ -1,4 +1,4 @@
-"""Initialisation: reproducible from the seed alone, nothing of the caller's touched, nothing invisible at the start."""
+"""Initialisation: from the seed alone, nothing of the caller's touched, nothing invisible at the start."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from gapbench_models import build_model, describe
-from models.family_cases import FAMILIES, images, tiny
+from models.family_cases import FAMILIES, freshly_built, images, tiny
 
 
 def _states(net: nn.Module) -> dict[str, torch.Tensor]:
@@ -25,11 +25,11 @@ def _equal(one: nn.Module, other: nn.Module) -> bool:
 @pytest.mark.parametrize("name", FAMILIES)
 def test_weights_depend_on_the_seed_and_on_nothing_else(name: str) -> None:
     torch.manual_seed(1)
-    reference = tiny(name, seed=5)
+    reference = freshly_built(name, seed=5)
     torch.manual_seed(2)
     torch.rand(7)
     before = torch.get_rng_state()
-    again = tiny(name, seed=5)
+    again = freshly_built(name, seed=5)
     assert torch.equal(torch.get_rng_state(), before)
     assert _equal(reference, again)
     assert not _equal(reference, tiny(name, seed=6))
@@ -45,12 +45,12 @@ def test_the_accelerators_are_not_reseeded(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_the_global_settings_of_the_caller_do_not_matter_and_stay() -> None:
-    reference = tiny("timm/resnet18", seed=5)
+    reference = freshly_built("timm/resnet18", seed=5)
     torch.set_default_dtype(torch.float64)
     torch.set_default_device("meta")
     try:
         with torch.inference_mode():
-            other = tiny("timm/resnet18", seed=5)
+            other = freshly_built("timm/resnet18", seed=5)
         assert torch.get_default_dtype() == torch.float64
         assert torch.empty(1).is_meta
     finally:
@@ -100,7 +100,7 @@ def test_every_parameter_has_a_gradient_from_the_start(name: str) -> None:
     targets = torch.arange(16) % 3
     gradients = torch.autograd.grad(nn.functional.cross_entropy(net(inputs), targets), list(net.parameters()))
     for (key, _), gradient in zip(net.named_parameters(), gradients):
-        # A bias before batch normalisation in training mode cancels exactly; attention ignores a shift of all keys.
+        # A bias before batch normalisation cancels in training mode; attention ignores a shift of all keys.
         if key.endswith("weight"):
             assert gradient.abs().max() > 1e-9, key
 

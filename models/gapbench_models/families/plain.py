@@ -1,6 +1,7 @@
 """Small networks written out: no library, no normalisation.
 
-Weights are N(0, gain^2 / fan_in) with gain^2 = 2 before a ReLU (He et al. 2015) and 1 otherwise; biases start at zero.
+Weights are N(0, gain^2 / fan_in) with gain^2 = 2 before a ReLU (He et al. 2015) and 1 otherwise; biases start
+at zero.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from gapbench_models.rules import minimum_map, scaled
 
 
 def linear(request: BuildRequest) -> nn.Module:
-    """logits = W x, W of shape (num_classes, c h w), no bias: a classifier through the origin. Width is ignored."""
+    """logits = W x without bias, W of shape (num_classes, c h w): a classifier through the origin."""
     output = _linear(math.prod(request.input_shape), request.num_classes, bias=False)
     return nn.Sequential(OrderedDict(flatten=nn.Flatten(), output=output))
 
@@ -31,7 +32,7 @@ def mlp(request: BuildRequest) -> nn.Module:
 
 
 def cnn(request: BuildRequest) -> nn.Module:
-    """`depth` times 3 x 3 convolution, ReLU and, while the map stays at least 2 x 2, 2 x 2 max pooling; mean; linear."""
+    """`depth` times 3 x 3 convolution, ReLU and, while 2 x 2 pixels remain, pooling; mean; linear layer."""
     layers: OrderedDict[str, nn.Module] = OrderedDict()
     channels, size = request.channels, request.size
     for index in range(request.depth or 3):

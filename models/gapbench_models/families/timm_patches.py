@@ -1,23 +1,49 @@
-"""timm's patch-based networks: vision transformer and mixers.
+"""timm's patch-based networks: vision transformer, mixers and ConvNeXt.
 
-Classifiers that the library starts at zero are drawn as torch draws linear layers, U(-1/sqrt(n), 1/sqrt(n)) for n
-features: behind a zero classifier the rest of the network has no gradient and no curvature at initialisation.
+Classifiers that the library starts at zero are drawn as torch draws linear layers, U(-1/sqrt(n), 1/sqrt(n))
+for n features: behind a zero classifier the rest of the network has no gradient and no curvature at
+initialisation. Class tokens are drawn like position embeddings, N(0, 0.02^2).
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 from timm.models.convmixer import ConvMixer
+from timm.models.convnext import ConvNeXt
 from timm.models.mlp_mixer import MlpMixer
+from timm.models.vision_transformer import VisionTransformer
 from torch import nn
 
 from gapbench_models.request import BuildRequest
-from gapbench_models.rules import patch_size, scaled
+from gapbench_models.resolution import limit_downsampling
+from gapbench_models.rules import INITIAL_LAYER_SCALE, minimum_map, patch_size, scaled
+
+
+def vit_tiny(request: BuildRequest) -> nn.Module:
+    """ViT-Ti with 3 heads of 64 features each; `depth` blocks on patches of up to 4 x 4 pixels."""
+    dim = 3 * scaled(64, request.width, minimum=2)
+    net: Any = VisionTransformer(
+        img_size=request.size,
+        patch_size=patch_size(request.size, preferred=4),
+        embed_dim=dim,
+        depth=request.depth or 12,
+        num_heads=3,
+        in_chans=request.channels,
+        num_classes=request.num_classes,
+        drop_rate=request.dropout,
+        pos_drop_rate=request.dropout,
+        proj_drop_rate=request.dropout,
+    )
+    nn.init.normal_(net.cls_token, std=0.02)
+    return net
 
 
 def mixer(request: BuildRequest) -> nn.Module:
     """MLP-Mixer: `depth` blocks on patches of up to 4 x 4 pixels."""
-    net = MlpMixer(
-        img_size=request.size,
+    arguments: dict[str, Any] = {"img_size": request.size}
+    net: Any = MlpMixer(
+        **arguments,
         patch_size=patch_size(request.size, preferred=4),
         in_chans=request.channels,
         num_classes=request.num_classes,
@@ -41,3 +67,23 @@ def convmixer(request: BuildRequest) -> nn.Module:
         num_classes=request.num_classes,
         drop_rate=request.dropout,
     )
+
+
+def convnext_atto(request: BuildRequest) -> nn.Module:
+    """ConvNeXt with `depth` blocks in three stages and three times as many in the third; 7 x 7 kernels.
+
+    With patches of 2 x 2 pixels timm lets the first stage halve the map once more.
+    """
+    channels, depth = scaled(40, request.width, minimum=4), request.depth or 2
+    net = ConvNeXt(
+        in_chans=request.channels,
+        num_classes=request.num_classes,
+        depths=(depth, depth, 3 * depth, depth),
+        dims=(channels, 2 * channels, 4 * channels, 8 * channels),
+        patch_size=patch_size(request.size, preferred=2),
+        conv_mlp=True,
+        ls_init_value=INITIAL_LAYER_SCALE,
+        drop_rate=request.dropout,
+    )
+    limit_downsampling(net, request.input_shape, minimum_map(7))
+    return net

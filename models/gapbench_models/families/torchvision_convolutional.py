@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
+import torch.nn.functional as F
 from torch import nn
+from torchvision.models.densenet import DenseNet
 from torchvision.models.resnet import BasicBlock, ResNet
 from torchvision.models.vgg import VGG
 
@@ -42,8 +46,8 @@ class ScaledResNet(ResNet):
         for module in self.modules():
             if isinstance(module, nn.Conv2d):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
-        if dropout:
-            self.avgpool = nn.Sequential(self.avgpool, nn.Dropout(dropout))
+        mean = nn.AdaptiveAvgPool2d(1)
+        self.avgpool: nn.Module = nn.Sequential(mean, nn.Dropout(dropout)) if dropout else mean
 
 
 def resnet18(request: BuildRequest) -> nn.Module:
@@ -55,20 +59,23 @@ def resnet18(request: BuildRequest) -> nn.Module:
     return net
 
 
+_VGG11 = (
+    (64, True),
+    (128, True),
+    (256, False),
+    (256, True),
+    (512, False),
+    (512, True),
+    (512, False),
+    (512, True),
+)  # channels of each convolution, and whether a pooling layer follows
+
+
 def vgg11_bn(request: BuildRequest) -> nn.Module:
-    """VGG-11 with batch normalisation; the three wide linear layers give way to mean pooling and one linear layer."""
+    """VGG-11 with batch normalisation; mean pooling and one linear layer replace the three wide layers."""
     layers: list[nn.Module] = []
     channels = request.channels
-    for base, pool in (
-        (64, True),
-        (128, True),
-        (256, False),
-        (256, True),
-        (512, False),
-        (512, True),
-        (512, False),
-        (512, True),
-    ):
+    for base, pool in _VGG11:
         out_channels = scaled(base, request.width)
         layers += [nn.Conv2d(channels, out_channels, 3, padding=1), nn.BatchNorm2d(out_channels), nn.ReLU()]
         layers += [nn.MaxPool2d(2)] if pool else []
@@ -76,7 +83,7 @@ def vgg11_bn(request: BuildRequest) -> nn.Module:
     with torch.device(
         "meta"
     ):  # the base class makes a classifier of 120 million weights, which is replaced here
-        net = VGG(nn.Sequential(), num_classes=request.num_classes, init_weights=False)
+        net: Any = VGG(nn.Sequential(), num_classes=request.num_classes, init_weights=False)
     net.features = nn.Sequential(*layers)
     net.avgpool = nn.AdaptiveAvgPool2d(1)
     net.classifier = nn.Sequential(nn.Dropout(request.dropout), nn.Linear(channels, request.num_classes))
@@ -85,5 +92,30 @@ def vgg11_bn(request: BuildRequest) -> nn.Module:
             nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
             assert module.bias is not None
             nn.init.zeros_(module.bias)
+    limit_downsampling(net, request.input_shape, minimum_map(3))
+    return net
+
+
+class OutOfPlaceDenseNet(DenseNet):
+    """torchvision's DenseNet whose last ReLU does not overwrite what a hook has seen."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        features = F.relu(self.features(x))
+        return self.classifier(F.adaptive_avg_pool2d(features, 1).flatten(1))
+
+
+def densenet121(request: BuildRequest) -> nn.Module:
+    """DenseNet-BC of growth rate 32, at least 4, with a 3 x 3 stem; four dense blocks of `depth` layers."""
+    growth = scaled(32, request.width, minimum=4)
+    layers = request.depth
+    net: Any = OutOfPlaceDenseNet(
+        growth_rate=growth,
+        block_config=(layers, layers, layers, layers) if layers else (6, 12, 24, 16),
+        num_init_features=2 * growth,
+        drop_rate=request.dropout,
+        num_classes=request.num_classes,
+    )
+    net.features.conv0 = stem_convolution(request.channels, 2 * growth)
+    net.features.pool0 = nn.Identity()
     limit_downsampling(net, request.input_shape, minimum_map(3))
     return net
