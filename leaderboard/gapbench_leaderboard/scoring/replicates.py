@@ -1,20 +1,22 @@
-"""Bootstrap replicates of the rank coefficients of one study; entry 0 is the original sample."""
+"""Bootstrap replicates of the coefficients of one study; entry 0 is the original sample."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from gapbench_leaderboard.statistics.configurations import axis_codes, group_codes, means
 from gapbench_leaderboard.statistics.granulated import Cells, axis_cells, cell_mean_replicates
 from gapbench_leaderboard.statistics.grouped import GroupedTau, Groups, grouped
-from gapbench_leaderboard.statistics.pairs import Multiplicities, lay_out, order_of
+from gapbench_leaderboard.statistics.pair_lists import PairList, count_listed
+from gapbench_leaderboard.statistics.pairs import Multiplicities, PairCounts, lay_out, order_of, tied_pairs
+from gapbench_leaderboard.statistics.partial import is_quantity, matched_pairs
 from gapbench_leaderboard.statistics.rank import spearman_replicates
-from gapbench_leaderboard.statistics.resampling import draw_multiplicities, generator
+from gapbench_leaderboard.statistics.resampling import draw_configurations, generator
 
 from .study import Study
 
@@ -25,6 +27,16 @@ class FamilyTau:
 
     tau: NDArray[np.float64]
     weight: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class ConfigurationMeans:
+    """Means over seeds of the configurations that a proxy was measured on."""
+
+    rows: NDArray[np.intp]
+    """One network of each configuration, in the order of the arrays below."""
+    measure: NDArray[np.float64]
+    target: NDArray[np.float64]
 
 
 @dataclass
@@ -38,51 +50,66 @@ class Replicates:
     replicates: int
     seed: int
     _groups: dict[tuple[str, bytes], Groups] = field(default_factory=dict)
-    _headline: dict[tuple[str, bytes], FamilyTau] = field(default_factory=dict)
+    _counts: dict[tuple[str, str, bytes], list[PairCounts]] = field(default_factory=dict)
+    shared: dict[tuple[str, bytes], float] = field(default_factory=dict)
+    """Numbers that depend on the networks measured, not on the proxy."""
+    _matched: dict[bytes, tuple[PairList, Multiplicities]] = field(default_factory=dict)
+
+    @cached_property
+    def draws(self) -> NDArray[np.int64]:
+        """Multiplicities of configurations, shape (replicates + 1, configurations)."""
+        random = generator(self.seed, "configurations", self.study.task)
+        return draw_configurations(self.study.configurations, self.replicates, random)
 
     @cached_property
     def multiplicities(self) -> Multiplicities:
-        random = generator(self.seed, "configurations", self.study.task)
-        return lay_out(draw_multiplicities(self.study.configuration, self.replicates, random))
+        return lay_out(self.draws[:, self.study.configuration])
 
     def measured(self, proxy: str) -> NDArray[np.bool_]:
         """Networks on which the proxy was measured."""
         return np.isfinite(self.study.proxies[proxy])
 
     def groups(self, kind: str, mask: NDArray[np.bool_]) -> Groups:
-        """The networks in `mask` split by "task" (one group), "family", or "stratum" (family and width)."""
+        """The networks in `mask` split by "task" (one group), "family", or "stratum"."""
         key = (kind, mask.tobytes())
         if key not in self._groups:
             index = np.flatnonzero(mask)
             self._groups[key] = Groups.of(
-                self._codes(kind)[index], self.study.target[index], self.multiplicities.select(index)
+                self.codes(kind)[index], self.study.target[index], self.multiplicities.select(index)
             )
         return self._groups[key]
 
-    def grouped(self, proxy: str, kind: str) -> dict[str, GroupedTau]:
-        """tau-a and tau-b of a proxy in each group, over the networks that it was measured on."""
+    def counts(self, proxy: str, kind: str, mask: NDArray[np.bool_]) -> list[PairCounts]:
+        """Pair counts of a proxy in each group, over the networks in `mask` (which it must have measured)."""
+        key = (proxy, kind, mask.tobytes())
+        if key not in self._counts:
+            self._counts[key] = self.groups(kind, mask).counts(self.study.proxies[proxy][mask])
+        return self._counts[key]
+
+    def grouped(self, proxy: str, kind: str, variant: str) -> GroupedTau:
+        """tau of a proxy in each group, over the networks that it was measured on."""
         mask = self.measured(proxy)
-        groups = self.groups(kind, mask)
-        if not len(groups.groups):
-            return {}
-        counts = groups.counts(self.study.proxies[proxy][mask])
-        return {
-            "tau_a": grouped(groups.groups, counts, "a"),
-            "tau_b": grouped(groups.groups, counts, "b"),
-        }
+        groups = self.groups(kind, mask).groups
+        return grouped(groups, self.counts(proxy, kind, mask), "a" if variant == "a" else "b")
 
     def headline(self, proxy: str, mask: NDArray[np.bool_]) -> FamilyTau:
         """tau-b of a proxy in each family, over the networks in `mask` (which it must have measured)."""
-        key = (proxy, mask.tobytes())
-        if key not in self._headline:
-            shape = (len(self.study.family_names), self.replicates + 1)
-            tau, weight = np.full(shape, np.nan), np.zeros(shape)
-            groups = self.groups("family", mask)
-            if len(groups.groups):
-                found = groups.tau(self.study.proxies[proxy][mask], "b")
-                tau[found.groups], weight[found.groups] = found.tau, found.weight
-            self._headline[key] = FamilyTau(tau, weight)
-        return self._headline[key]
+        shape = (len(self.study.family_names), self.replicates + 1)
+        tau, weight = np.full(shape, np.nan), np.zeros(shape)
+        if mask.any():
+            groups = self.groups("family", mask).groups
+            found = grouped(groups, self.counts(proxy, "family", mask), "b")
+            tau[found.groups], weight[found.groups] = found.tau, found.weight
+        return FamilyTau(tau, weight)
+
+    def headline_weight(self) -> NDArray[np.float64]:
+        """Pair weights of the families over all networks, shape (families, replicates + 1)."""
+        groups = self.groups("family", np.ones(self.study.size, dtype=bool))
+        weight = np.zeros((len(self.study.family_names), self.replicates + 1))
+        for number, target, drawn in zip(groups.groups, groups.target, groups.multiplicities):
+            pairs = drawn.pairs()
+            weight[number] = np.where(pairs > tied_pairs(target, drawn), pairs, 0)
+        return weight
 
     def spearman(self, proxy: str, kind: str) -> dict[int, NDArray[np.float64]]:
         """Spearman's rho in each group."""
@@ -95,58 +122,100 @@ class Replicates:
             )
         }
 
+    def against(self, proxy: str, other: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Pair-weighted tau-b within families of a proxy with another vector than the target."""
+        mask = self.measured(proxy) & np.isfinite(other)
+        if not mask.any():
+            return np.full(self.replicates + 1, np.nan)
+        index = np.flatnonzero(mask)
+        groups = Groups.of(self.study.family[index], other[index], self.multiplicities.select(index))
+        return groups.tau(self.study.proxies[proxy][index], "b").mean()
+
+    def partial(self, proxy: str) -> PairCounts | None:
+        """Counts over the pairs matched on the columns held fixed; None without such columns."""
+        if not self.study.given:
+            return None
+        mask = self.measured(proxy)
+        for column in self.study.given:
+            if is_quantity(self.study.networks[column]):
+                mask = mask & np.isfinite(
+                    self.study.networks[column].to_numpy(dtype=np.float64, na_value=np.nan)
+                )
+        key = mask.tobytes()
+        index = np.flatnonzero(mask)
+        if key not in self._matched:
+            pairs = matched_pairs(self.study.networks.iloc[index], self.study.given)
+            self._matched[key] = (pairs, self.multiplicities.select(index))
+        pairs, drawn = self._matched[key]
+        return count_listed(self.study.proxies[proxy][index], self.study.target[index], pairs, drawn)
+
+    def means(self, proxy: str, family: int | None = None) -> ConfigurationMeans:
+        """Means over seeds, of all configurations or those of a family."""
+        mask = self.measured(proxy)
+        if family is not None:
+            mask = mask & (self.study.family == family)
+        index = np.flatnonzero(mask)
+        codes, first, row_of = np.unique(
+            self.study.configuration[index], return_index=True, return_inverse=True
+        )
+        row_of = row_of.reshape(-1).astype(np.int64)
+        return ConfigurationMeans(
+            rows=index[first],
+            measure=means(self.study.proxies[proxy][index], row_of, len(codes)),
+            target=means(self.study.target[index], row_of, len(codes)),
+        )
+
     def granulated(self, proxy: str, family: int | None = None) -> dict[str, NDArray[np.float64]]:
         """Granulated coefficient of each axis (tau-a, means over seeds) and, under "", their mean.
 
         Cells never reach across families: the family is held fixed like the other axes.
         """
-        mask = self.measured(proxy)
-        if family is not None:
-            mask = mask & (self.study.family == family)
-        if not mask.any():
+        if not self.measured(proxy).any():
             return {}
-        index, axes = np.flatnonzero(mask), self.granulated_axes
-        representative, row_of = np.unique(self.study.configuration[index], return_inverse=True)
-        row_of = row_of.reshape(-1).astype(np.int64)
-        first = index[np.unique(row_of, return_index=True)[1]]
-        measure = means(self.study.proxies[proxy][index], row_of, len(representative))
-        target = means(self.study.target[index], row_of, len(representative))
-        drawn = self.multiplicities.select(first)
+        found = self.means(proxy, family)
+        drawn = self.multiplicities.select(found.rows)
         per_axis = {
-            axis: cell_mean_replicates(measure, target, cells, drawn)
-            for axis, cells in self._cells(first, axes).items()
+            axis: cell_mean_replicates(found.measure, found.target, cells, drawn)
+            for axis, cells in self._cells(found.rows).items()
             if cells.count
         }
         if per_axis:
-            stacked = np.stack(list(per_axis.values()))
-            present = np.isfinite(stacked)
-            total = np.where(present, stacked, 0.0).sum(axis=0)
-            number = present.sum(axis=0)
-            per_axis[""] = np.divide(total, number, out=np.full(len(total), np.nan), where=number > 0)
+            per_axis[""] = mean_of(list(per_axis.values()))
         return per_axis
 
     @property
-    def granulated_axes(self) -> tuple[str, ...]:
+    def grid_axes(self) -> tuple[str, ...]:
         """The axes of the suite, and the width where the table has one."""
         width = ("width",) if "width" in self.study.networks.columns else ()
         return tuple(dict.fromkeys([*width, *self.study.axes]))
 
-    def _cells(self, rows: NDArray[np.intp], axes: tuple[str, ...]) -> dict[str, Cells]:
+    def grid_codes(self, rows: NDArray[np.intp]) -> NDArray[np.int64]:
+        """Levels of the family and of the axes of the grid, shape (rows, 1 + axes)."""
         frame = self.study.networks.iloc[rows]
-        codes = np.column_stack([self.study.family[rows], axis_codes(frame, axes)])
-        return {axis: axis_cells(codes, position + 1) for position, axis in enumerate(axes)}
+        return np.column_stack([self.study.family[rows], axis_codes(frame, self.grid_axes)])
 
-    def _codes(self, kind: str) -> NDArray[np.int64]:
+    def _cells(self, rows: NDArray[np.intp]) -> dict[str, Cells]:
+        codes = self.grid_codes(rows)
+        return {axis: axis_cells(codes, position + 1) for position, axis in enumerate(self.grid_axes)}
+
+    def codes(self, kind: str) -> NDArray[np.int64]:
+        """Group numbers of all networks, shape (networks,)."""
         if kind == "task":
             return np.zeros(self.study.size, dtype=np.int64)
         if kind == "family":
             return self.study.family
         if kind == "stratum":
-            return strata(self.study.networks, self.study.family)
+            return group_codes(axis_codes(self.study.networks, self.study.strata))
         raise ValueError(f"unknown kind of group {kind!r}")
 
 
-def strata(networks: pd.DataFrame, family: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The number of each network's stratum (family, width)."""
-    columns = [column for column in ("width",) if column in networks.columns]
-    return group_codes(np.column_stack([family, axis_codes(networks, columns)]))
+def mean_of(values: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+    """Mean over arrays that are defined in the original sample (entry 0); other NaN entries drop out."""
+    defined = [array for array in values if np.isfinite(array[0])]
+    if not defined:
+        return np.full(len(values[0]) if values else 1, np.nan)
+    stacked = np.stack(defined)
+    present = np.isfinite(stacked)
+    number = present.sum(axis=0)
+    total = np.where(present, stacked, 0.0).sum(axis=0)
+    return np.divide(total, number, out=np.full(len(total), np.nan), where=number > 0)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from gapbench_leaderboard.statistics.resampling import percentile_interval
+from gapbench_leaderboard.statistics.intervals import WHOLE, LinearPart, interval, resampling_range
+
+from .scope import Scope
 
 COLUMNS = ["task", "family", "target", "proxy", "estimator", "value", "low", "high", "models"]
 NAN = float("nan")
@@ -22,33 +25,34 @@ class Rows:
     rows: list[tuple[str, str, str, str, str, float, float, float, int]] = field(default_factory=list)
 
     def add(
-        self,
-        proxy: str,
-        estimator: str,
-        value: float,
-        models: int,
-        *,
-        task: str = "",
-        family: str = "",
-        low: float = NAN,
-        high: float = NAN,
-    ) -> None:
+        self, proxy: str, estimator: str, value: float, models: int, scope: Scope,
+        limits: tuple[float, float] = (NAN, NAN),
+    ) -> None:  # fmt: skip
         """One number with the interval given."""
-        self.rows.append((task, family, self.target, proxy, estimator, float(value), low, high, int(models)))
+        low, high = limits
+        self.rows.append(
+            (scope.task, scope.family, self.target, proxy, estimator, float(value), low, high, int(models))
+        )
 
-    def add_replicates(
-        self,
-        proxy: str,
-        estimator: str,
-        values: NDArray[np.float64],
-        models: int,
-        *,
-        task: str = "",
-        family: str = "",
+    def add_coefficient(
+        self, proxy: str, estimator: str, values: NDArray[np.float64], models: int, scope: Scope,
+        linear: LinearPart = WHOLE, bounded: bool = True, recentre: bool = True,
+    ) -> None:  # fmt: skip
+        """An estimator whose entry 0 is the original sample; with its bootstrap interval."""
+        self.add(
+            proxy, estimator, values[0], models, scope, interval(values, linear, bounded, recentre=recentre)
+        )
+
+    def add_range(
+        self, proxy: str, estimator: str, values: NDArray[np.float64], models: int, scope: Scope
     ) -> None:
-        """An estimator whose entry 0 is the original sample and the others bootstrap replicates."""
-        low, high = percentile_interval(values[1:]) if np.isfinite(values[0]) else (NAN, NAN)
-        self.add(proxy, estimator, values[0], models, task=task, family=family, low=low, high=high)
+        """An estimator with a resampling range, without a claim of coverage."""
+        self.add(proxy, estimator, values[0], models, scope, resampling_range(values))
+
+    def extend(self, other: Iterable[Rows]) -> None:
+        """Take over the rows of others, in their order."""
+        for rows in other:
+            self.rows.extend(rows.rows)
 
     def frame(self) -> pd.DataFrame:
         return pd.DataFrame(self.rows, columns=COLUMNS)

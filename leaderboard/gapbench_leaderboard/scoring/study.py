@@ -1,4 +1,4 @@
-"""One table of ranked networks per target: who is in, who is left out and why."""
+"""One table of ranked networks per task and target: who is in, who is left out and why."""
 
 from __future__ import annotations
 
@@ -16,10 +16,12 @@ from gapbench_leaderboard.statistics.configurations import (
     numeric,
     require_columns,
 )
+from gapbench_leaderboard.statistics.noise import TestNoise
 
 DIRECTIONS = ("worse", "better")
 REQUIRED_POPULATION = ("cell", "task", "status")
 REQUIRED_MEASUREMENTS = ("cell", "proxy", "value", "status")
+LOG_PARAMETERS = "log(parameters)"
 
 
 @dataclass(frozen=True)
@@ -36,13 +38,27 @@ class Study:
     target_name: str
     target: NDArray[np.float64]
     configuration: NDArray[np.int64]
+    """Number of each network's configuration, 0..configurations-1."""
     family: NDArray[np.int64]
     family_names: tuple[str, ...]
     proxies: Mapping[str, NDArray[np.float64]]
+    repeats: Mapping[str, NDArray[np.float64]]
+    """A second, independent measurement of some proxies."""
+    strata: tuple[str, ...]
+    """Columns within which nothing but the proxy should matter: family and width."""
+    given: tuple[str, ...]
+    """Columns that partial tau holds fixed."""
+    noise: TestNoise | None = None
+    test_size: int | None = None
+    """Test examples, the smallest number of any network."""
 
     @property
     def size(self) -> int:
         return len(self.networks)
+
+    @property
+    def configurations(self) -> int:
+        return int(self.configuration.max()) + 1 if self.size else 0
 
     def with_proxies(self, proxies: Mapping[str, NDArray[np.float64]]) -> Study:
         """The same study with further proxies; names that exist already keep their measured values."""
@@ -55,8 +71,8 @@ def check_tables(
     """Refuse tables that cannot be scored.
 
     Raises:
-        TableError: missing columns, a cell that occurs twice, a proxy measured twice on a cell,
-            measurements of unknown cells, or a target or axis that is a single string.
+        TableError: missing columns, a cell that occurs twice, a proxy measured twice on a cell (with the same
+            `repeat`), measurements of unknown cells, or a string in place of a list of columns.
     """
     for name, value in (("targets", targets), ("axes", axes)):
         if isinstance(value, str):
@@ -70,7 +86,8 @@ def check_tables(
         raise TableError(
             f"{len(twice)} cells of the population occur more than once, first {twice.iloc[0]!r}"
         )
-    double = measurements[measurements.duplicated(["cell", "proxy"])]
+    key = ["cell", "proxy", *(c for c in ("repeat",) if c in measurements.columns)]
+    double = measurements[measurements.duplicated(key)]
     if len(double):
         first = double.iloc[0]
         raise TableError(
@@ -99,40 +116,65 @@ def orientation(proxies: Sequence[str], higher_means: Mapping[str, str] | None) 
     return signs
 
 
+def split_repeats(measurements: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """First and second measurements: `repeat` 0 (or no such column) and `repeat` 1."""
+    if "repeat" not in measurements.columns:
+        return measurements, measurements.iloc[:0]
+    number = numeric(measurements, "repeat")
+    return measurements[~(number > 0)], measurements[number == 1]
+
+
 def measured(
-    population: pd.DataFrame, measurements: pd.DataFrame, higher_means: Mapping[str, str] | None
+    population: pd.DataFrame,
+    measurements: pd.DataFrame,
+    proxies: Sequence[str],
+    higher_means: Mapping[str, str] | None,
 ) -> pd.DataFrame:
     """Oriented values, a row per cell of the population, a column per proxy; NaN unless `ok` and finite."""
-    proxies = sorted(map(str, measurements["proxy"].unique()))
     signs = orientation(proxies, higher_means)
     valid = measurements[measurements["status"] == "ok"]
     values = pd.Series(numeric(valid, "value"), index=valid.index)
     wide = (
         pd.DataFrame({"cell": valid["cell"], "proxy": valid["proxy"].astype(str), "value": values})
         .pivot(index="cell", columns="proxy", values="value")
-        .reindex(index=population["cell"], columns=proxies)
+        .reindex(index=population["cell"], columns=list(proxies))
         .astype(np.float64)
     )
     wide = wide.where(np.isfinite(wide))
-    return wide * pd.Series(signs, dtype=np.float64).reindex(proxies)
+    return wide * pd.Series(signs, dtype=np.float64).reindex(list(proxies))
 
 
 def studies(
     population: pd.DataFrame,
     values: pd.DataFrame,
+    repeats: pd.DataFrame,
     target: str,
     axes: Sequence[str],
     ranked_status: Collection[str],
+    strata: Sequence[str] | None = None,
+    given: Sequence[str] | None = None,
 ) -> list[Study]:
-    """One study per task, tasks in sorted order: networks of the ranked status with a finite target."""
-    with_target = np.isfinite(numeric(population, target))
-    eligible = population["status"].isin(list(ranked_status)).to_numpy() & with_target
+    """One study per task, tasks in sorted order: networks of the ranked status with a finite target.
+
+    `strata` defaults to family and width, `given` to family and the logarithm of the number of parameters,
+    each as far as the table has them.
+    """
+    eligible = population["status"].isin(list(ranked_status)).to_numpy() & np.isfinite(
+        numeric(population, target)
+    )
+    by_task = population["task"].astype(str).to_numpy()
     result = []
-    for task in sorted(map(str, population["task"].unique())):
-        chosen = eligible & (population["task"].astype(str) == task).to_numpy()
+    for task in sorted(set(by_task)):
+        chosen = eligible & (by_task == task)
+        if not chosen.any():
+            continue
         networks = population.loc[chosen].reset_index(drop=True)
+        if "parameters" in networks.columns:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                networks[LOG_PARAMETERS] = np.log(numeric(networks, "parameters"))
         families = _families(networks)
         names = tuple(sorted(set(families)))
+        columns = networks.columns
         result.append(
             Study(
                 task=task,
@@ -141,13 +183,16 @@ def studies(
                 target_name=target,
                 target=numeric(networks, target),
                 configuration=group_codes(axis_codes(networks, identifying(networks, axes))),
-                family=np.searchsorted(np.array(names, dtype=object), families).astype(np.int64)
-                if names
-                else np.zeros(0, dtype=np.int64),
+                family=np.searchsorted(np.array(names, dtype=str), families.astype(str)).astype(np.int64),
                 family_names=names,
-                proxies={name: values.loc[chosen, name].to_numpy() for name in values.columns}
-                if chosen.any()
-                else {name: np.zeros(0) for name in values.columns},
+                proxies={name: values.loc[chosen, name].to_numpy() for name in values.columns},
+                repeats={name: repeats.loc[chosen, name].to_numpy() for name in repeats.columns},
+                strata=tuple(c for c in ("family", "width") if c in columns)
+                if strata is None
+                else tuple(strata),
+                given=tuple(c for c in ("family", LOG_PARAMETERS) if c in columns)
+                if given is None
+                else tuple(given),
             )
         )
     return result

@@ -109,12 +109,12 @@ def normalised_information(counts: NDArray[np.float64]) -> float:
     total = size.sum()
     if not total:
         return float("nan")
-    joint = _plogp(counts).sum(axis=(1, 2))
-    of_measure = _plogp(counts.sum(axis=2)).sum(axis=1)
-    of_target = _plogp(counts.sum(axis=1)).sum(axis=1)
+    joint = plogp(counts).sum(axis=(1, 2))
+    of_measure = plogp(counts.sum(axis=2)).sum(axis=1)
+    of_target = plogp(counts.sum(axis=1)).sum(axis=1)
     # with c counts of a cell of size s:  s I = sum c log c - row terms - column terms + s log s
-    entropy = float((_plogp(size) - of_target).sum())
-    information = float((joint - of_measure - of_target + _plogp(size)).sum())
+    entropy = float((plogp(size) - of_target).sum())
+    information = float((joint - of_measure - of_target + plogp(size)).sum())
     if entropy <= 1e-12 * float(total):
         return float("nan")
     informative = _varies(counts, axis=2) & _varies(counts, axis=1)
@@ -125,7 +125,8 @@ def _varies(counts: NDArray[np.float64], axis: int) -> NDArray[np.bool_]:
     return (counts.sum(axis=axis) > 0).all(axis=1)
 
 
-def _plogp(values: NDArray[np.float64]) -> NDArray[np.float64]:
+def plogp(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """p log p of each entry in nats, 0 for 0."""
     result = np.zeros_like(values)
     np.log(values, out=result, where=values > 0)
     return values * result

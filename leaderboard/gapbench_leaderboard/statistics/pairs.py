@@ -1,14 +1,15 @@
 """Counts of concordant, discordant and tied pairs, for many bootstrap replicates at once.
 
 A bootstrap sample is the original sample with integer multiplicities m_i. Pairs are counted with weight
-m_i m_j over *different* members i != j: a network never pairs with its own copy. The sort orders therefore
-are computed once; a Fenwick tree over the ranks of y, walked in the order of x, holds one lane per replicate.
-All counts are exact integers.
+m_i m_j over *different* members i != j: a network never pairs with its own copy. The sort orders, and the
+merges that count discordant pairs (Knight 1966), therefore are planned once and replayed for all replicates,
+one lane each. All counts are exact integers.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,11 @@ from ._compile import compiled
 LANES = 32
 """Replicates that are counted side by side."""
 
+BASE = 8
+"""Members in the blocks that are planned pair by pair."""
+
 _LARGEST_INT32_TOTAL = 60_000  # total weight N with N^2 / 2 below 2^31
+_LARGEST_FLOAT32_TOTAL = 5_790  # total weight N with N^2 / 2 below 2^24
 
 
 @dataclass(frozen=True)
@@ -72,28 +77,45 @@ def order_of(values: ArrayLike) -> Order:
 class Multiplicities:
     """How often each of n members occurs in each replicate, laid out in lanes."""
 
-    blocks: NDArray[Any]
-    """Shape (ceil(replicates / LANES), n, LANES), int32 or int64; lanes beyond the last replicate are 0."""
+    narrow: NDArray[Any]
+    """Shape (ceil(replicates / LANES), n, LANES), uint8 where that suffices; unused lanes are 0."""
     replicates: int
+
+    @cached_property
+    def blocks(self) -> NDArray[Any]:
+        """The same as int32, or int64 where a product of two sums of weights would overflow."""
+        largest = int(self.narrow.sum(axis=1, dtype=np.int64).max()) if self.narrow.size else 0
+        return self.narrow.astype(np.int32 if largest < _LARGEST_INT32_TOTAL else np.int64)
+
+    @cached_property
+    def exact(self) -> type[np.floating[Any]]:
+        """The shorter floating type in which counts of pairs are exact."""
+        largest = int(self.narrow.sum(axis=1, dtype=np.int64).max()) if self.narrow.size else 0
+        return np.float32 if largest < _LARGEST_FLOAT32_TOTAL else np.float64
 
     @property
     def members(self) -> int:
-        return int(self.blocks.shape[1])
+        return int(self.narrow.shape[1])
 
     def select(self, index: NDArray[np.intp]) -> Multiplicities:
         """The same replicates for a part of the members."""
-        return Multiplicities(np.ascontiguousarray(self.blocks[:, index, :]), self.replicates)
+        if len(index) == self.members and (np.asarray(index) == np.arange(self.members)).all():
+            return self
+        return Multiplicities(np.ascontiguousarray(self.narrow[:, index, :]), self.replicates)
 
     def matrix(self) -> NDArray[np.int64]:
         """Shape (replicates, n)."""
-        flat = self.blocks.transpose(0, 2, 1).reshape(-1, self.members)
+        flat = self.narrow.transpose(0, 2, 1).reshape(-1, self.members)
         return flat[: self.replicates].astype(np.int64)
+
+    @cached_property
+    def _pairs(self) -> NDArray[np.int64]:
+        result = _all_pairs(self.narrow)
+        return result.reshape(-1)[: self.replicates]
 
     def pairs(self) -> NDArray[np.int64]:
         """Weight of all pairs of different members, shape (replicates,)."""
-        wide = self.blocks.astype(np.int64)
-        total, square = wide.sum(axis=1), (wide**2).sum(axis=1)
-        return ((total**2 - square) // 2).reshape(-1)[: self.replicates]
+        return self._pairs
 
 
 def lay_out(multiplicities: ArrayLike) -> Multiplicities:
@@ -108,8 +130,8 @@ def lay_out(multiplicities: ArrayLike) -> Multiplicities:
     if matrix.size and matrix.min() < 0:
         raise ValueError("multiplicities must not be negative")
     replicates, members = matrix.shape
-    largest = int(matrix.sum(axis=1).max()) if matrix.size else 0
-    kind = np.int32 if largest < _LARGEST_INT32_TOTAL else np.int64
+    largest = int(matrix.max()) if matrix.size else 0
+    kind = np.uint8 if largest < 256 else np.int64
     count = -(-replicates // LANES)
     padded = np.zeros((count * LANES, members), dtype=kind)
     padded[:replicates] = matrix
@@ -119,32 +141,56 @@ def lay_out(multiplicities: ArrayLike) -> Multiplicities:
 
 def once(members: int) -> Multiplicities:
     """The original sample as the only replicate."""
-    return lay_out(np.ones((1, members), dtype=np.int64))
+    return lay_out(np.ones((1, members), dtype=np.uint8))
 
 
 def count_pairs(x: Order, y: Order, multiplicities: Multiplicities) -> PairCounts:
     """Count pairs of two vectors of the same n members in every replicate: O(n log n) each."""
-    replicates = multiplicities.replicates
     pairs = multiplicities.pairs()
     return PairCounts(
         difference=concordance(x, y, multiplicities),
         untied_x=pairs - tied_pairs(x, multiplicities),
         untied_y=pairs - tied_pairs(y, multiplicities),
-        pairs=pairs[:replicates],
+        pairs=pairs,
     )
 
 
 def concordance(x: Order, y: Order, multiplicities: Multiplicities) -> NDArray[np.int64]:
-    """Concordant minus discordant pairs in every replicate, shape (replicates,)."""
-    result = _concordance(x.members, x.starts, y.rank, y.levels, multiplicities.blocks)
-    return result.reshape(-1)[: multiplicities.replicates]
+    """Concordant minus discordant pairs in every replicate, shape (replicates,).
+
+    Knight's decomposition (1966): all pairs - pairs tied in x - tied in y + tied in both - 2 discordant ones.
+    """
+    untied = multiplicities.pairs() - tied_pairs(x, multiplicities) - tied_pairs(y, multiplicities)
+    if x.levels < len(x.rank) and y.levels < len(y.rank):
+        both = order_of(x.rank.astype(np.int64) * y.levels + y.rank)
+        untied = untied + tied_pairs(both, multiplicities)
+    return untied - 2 * discordant_pairs(x, y, multiplicities)
+
+
+def discordant_pairs(x: Order, y: Order, multiplicities: Multiplicities) -> NDArray[np.int64]:
+    """Pairs that x and y order differently, ties in either excluded, in every replicate.
+
+    Members are sorted by x, ties by y, so that a discordant pair is an inversion of y. The merges of a merge
+    sort are planned once and replayed for all replicates: walking down y through two adjacent blocks, a
+    member of the right block forms inversions with the left members passed before. Blocks of 8 are planned
+    as lists of inverted pairs.
+    """
+    members = np.lexsort((y.rank, x.rank)).astype(np.int32)
+    rank = y.rank[members]
+    first, second = _base_inversions(rank)
+    levels, right = _plan(rank)
+    workspace = np.zeros((3, LANES), dtype=multiplicities.exact)
+    counted = _replay(
+        members[levels], right, members[first], members[second], multiplicities.narrow, workspace
+    )
+    return counted.reshape(-1)[: multiplicities.replicates]
 
 
 def tied_pairs(order: Order, multiplicities: Multiplicities) -> NDArray[np.int64]:
     """Pairs of different members with equal values in every replicate, shape (replicates,)."""
     if order.levels == len(order.rank):
         return np.zeros(multiplicities.replicates, dtype=np.int64)
-    result = _tied_pairs(order.members, order.starts, multiplicities.blocks)
+    result = _tied_pairs(order.members, order.starts, multiplicities.narrow)
     return result.reshape(-1)[: multiplicities.replicates]
 
 
@@ -155,54 +201,106 @@ def _ratio(numerator: NDArray[np.int64], denominator: NDArray[np.float64]) -> ND
 
 
 @compiled
-def _concordance(members, starts, y_rank, y_levels, blocks):  # type: ignore[no-untyped-def]
-    count = blocks.shape[0]
-    result = np.zeros((count, LANES), dtype=np.int64)
-    tied = y_levels < y_rank.shape[0]
-    tree = np.empty((y_levels + 1, LANES), dtype=blocks.dtype)
-    below = np.empty(LANES, dtype=blocks.dtype)
-    inserted = np.empty(LANES, dtype=blocks.dtype)
-    total = np.empty(LANES, dtype=blocks.dtype)
-    for block in range(count):
-        weight = blocks[block]
-        tree[:] = 0
-        inserted[:] = 0
-        total[:] = 0
-        for level in range(starts.shape[0] - 1):
-            for position in range(starts[level], starts[level + 1]):
-                member = members[position]
-                # `below` becomes (weight with smaller y) - (weight with larger y), among smaller x
-                for lane in range(LANES):
-                    below[lane] = -inserted[lane]
-                node = y_rank[member]
-                if tied:
-                    while node > 0:
-                        for lane in range(LANES):
-                            below[lane] += tree[node, lane]
-                        node &= node - 1
-                    node = y_rank[member] + 1
-                    while node > 0:
-                        for lane in range(LANES):
-                            below[lane] += tree[node, lane]
-                        node &= node - 1
+def _base_inversions(rank):  # type: ignore[no-untyped-def]
+    """Positions i < j with rank[i] > rank[j] within blocks of BASE positions."""
+    size = rank.shape[0]
+    first = np.empty(size * BASE // 2, dtype=np.int32)
+    second = np.empty(size * BASE // 2, dtype=np.int32)
+    count = 0
+    for start in range(0, size, BASE):
+        for i in range(start, min(start + BASE, size)):
+            for j in range(i + 1, min(start + BASE, size)):
+                if rank[i] > rank[j]:
+                    first[count] = i
+                    second[count] = j
+                    count += 1
+    return first[:count], second[:count]
+
+
+@compiled
+def _plan(rank):  # type: ignore[no-untyped-def]
+    """Merge order and right-hand marks of every level, shape (levels, n); ranks descend, ties right first."""
+    size = rank.shape[0]
+    depth = 0
+    width = BASE
+    while width < size:
+        depth += 1
+        width *= 2
+    order = np.empty((depth, size), dtype=np.int32)
+    right = np.zeros((depth, size), dtype=np.uint8)
+    current = np.empty(size, dtype=np.int32)
+    for start in range(0, size, BASE):  # insertion sort, descending
+        for i in range(start, min(start + BASE, size)):
+            place = i
+            while place > start and rank[current[place - 1]] < rank[i]:
+                current[place] = current[place - 1]
+                place -= 1
+            current[place] = i
+    width = BASE
+    for level in range(depth):
+        for start in range(0, size, 2 * width):
+            middle = min(start + width, size)
+            end = min(start + 2 * width, size)
+            i = start
+            j = middle
+            for place in range(start, end):
+                if j < end and (i >= middle or rank[current[j]] >= rank[current[i]]):
+                    order[level, place] = current[j]
+                    right[level, place] = 1
+                    j += 1
                 else:
-                    while node > 0:
-                        for lane in range(LANES):
-                            below[lane] += 2 * tree[node, lane]
-                        node &= node - 1
-                for lane in range(LANES):
-                    total[lane] += weight[member, lane] * below[lane]
-            for position in range(starts[level], starts[level + 1]):
-                member = members[position]
-                for lane in range(LANES):
-                    inserted[lane] += weight[member, lane]
-                node = y_rank[member] + 1
-                while node <= y_levels:
-                    for lane in range(LANES):
-                        tree[node, lane] += weight[member, lane]
-                    node += node & -node
+                    order[level, place] = current[i]
+                    i += 1
+        current[:] = order[level]
+        width *= 2
+    return order, right
+
+
+@compiled
+def _replay(levels, right, first, second, weights, workspace):  # type: ignore[no-untyped-def]
+    result = np.zeros((weights.shape[0], LANES), dtype=np.int64)
+    size = levels.shape[1]
+    passed = workspace[0]
+    crossed = workspace[1]
+    for block in range(weights.shape[0]):
+        weight = weights[block]
+        crossed[:] = 0
+        for pair in range(first.shape[0]):
+            one = weight[first[pair]]
+            other = weight[second[pair]]
+            for lane in range(LANES):
+                crossed[lane] += workspace.dtype.type(one[lane]) * workspace.dtype.type(other[lane])
         for lane in range(LANES):
-            result[block, lane] = total[lane]
+            result[block, lane] += np.int64(crossed[lane])
+        width = 2 * BASE
+        for level in range(levels.shape[0]):
+            for start in range(0, size, width):
+                passed[:] = 0
+                crossed[:] = 0
+                for place in range(start, min(start + width, size)):
+                    row = weight[levels[level, place]]
+                    mark = workspace.dtype.type(right[level, place])
+                    for lane in range(LANES):
+                        w = workspace.dtype.type(row[lane])
+                        on_right = w * mark
+                        crossed[lane] += on_right * passed[lane]
+                        passed[lane] += w - on_right
+                for lane in range(LANES):
+                    result[block, lane] += np.int64(crossed[lane])
+            width *= 2
+    return result
+
+
+@compiled
+def _all_pairs(weights):  # type: ignore[no-untyped-def]
+    result = np.zeros((weights.shape[0], LANES), dtype=np.int64)
+    for block in range(weights.shape[0]):
+        total = np.zeros(LANES, dtype=np.int64)
+        for member in range(weights.shape[1]):
+            for lane in range(LANES):
+                w = np.int64(weights[block, member, lane])
+                result[block, lane] += total[lane] * w
+                total[lane] += w
     return result
 
 

@@ -51,7 +51,7 @@ def spearman_replicates(x: Order, y: Order, multiplicities: Multiplicities) -> N
     it, so that a member's copies never are compared with each other; members count with their multiplicity.
     """
     weight = multiplicities.matrix().astype(np.float64)
-    rank_x, rank_y = _weighted_ranks(x, weight), _weighted_ranks(y, weight)
+    rank_x, rank_y = weighted_ranks(x, weight), weighted_ranks(y, weight)
     total = weight.sum(axis=1, keepdims=True)
     with np.errstate(invalid="ignore", divide="ignore"):
         rank_x -= (weight * rank_x).sum(axis=1, keepdims=True) / total
@@ -94,7 +94,8 @@ def paired_vectors(x: ArrayLike, y: ArrayLike) -> tuple[NDArray[np.float64], NDA
     return first, second
 
 
-def _weighted_ranks(order: Order, weight: NDArray[np.float64]) -> NDArray[np.float64]:
+def weighted_ranks(order: Order, weight: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Weight of the other members below plus half that of those equal; weight has shape (replicates, n)."""
     mass = _level_mass(order, weight)
     below = np.cumsum(mass, axis=1) - mass
     return (below + mass / 2)[:, order.rank] - weight / 2

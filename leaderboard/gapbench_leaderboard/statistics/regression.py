@@ -58,22 +58,37 @@ def cross_fitted(
 
 def _ridge(features: NDArray[np.float64], target: NDArray[np.float64]) -> NDArray[np.float64]:
     """Ridge weights; the penalty minimises generalised cross-validation (Golub, Heath, Wahba 1979)."""
-    rows = len(target)
     if not features.shape[1]:
         return np.zeros(0)
     u, s, vt = np.linalg.svd(features, full_matrices=False)
     projected = u.T @ target
-    rest = max(0.0, float(target @ target - projected @ projected))
-    best, weights = np.inf, np.zeros(features.shape[1])
+    penalty = _smallest_gcv(s, projected, float(target @ target), len(target))
+    return vt.T @ (s / (s**2 + penalty) * projected)
+
+
+def best_penalty(features: NDArray[np.float64], target: NDArray[np.float64]) -> float:
+    """The ridge penalty that minimises generalised cross-validation on the whole table."""
+    if not features.shape[1]:
+        return 1.0
+    centred = features - features.mean(axis=0)
+    u, s, _ = np.linalg.svd(centred, full_matrices=False)
+    y = target - target.mean()
+    return _smallest_gcv(s, u.T @ y, float(y @ y), len(y))
+
+
+def _smallest_gcv(s: NDArray[np.float64], projected: NDArray[np.float64], total: float, rows: int) -> float:
+    """The penalty for singular values s of centred features and the target's projections on them."""
+    rest = max(0.0, total - float(projected @ projected))
+    best, chosen = np.inf, float(_PENALTIES[-1] * rows)
     for penalty in _PENALTIES * rows / 10:
         shrink = s**2 / (s**2 + penalty)
         freedom = 1.0 - (1.0 + shrink.sum()) / rows
         if freedom <= 0:
             continue
-        score = (rest + (((1 - shrink) * projected) ** 2).sum()) / rows / freedom**2
+        score = (rest + float((((1 - shrink) * projected) ** 2).sum())) / freedom**2
         if score < best:
-            best, weights = score, vt.T @ (s / (s**2 + penalty) * projected)
-    return weights
+            best, chosen = score, float(penalty)
+    return chosen
 
 
 def _axis(series: pd.Series) -> NDArray[np.float64]:

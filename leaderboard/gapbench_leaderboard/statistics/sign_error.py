@@ -187,3 +187,32 @@ def _refuse_duplicates(frame: pd.DataFrame, key: Sequence[str]) -> None:
         row = frame.loc[duplicated, list(key)].iloc[0]
         shown = ", ".join(f"{name}={value}" for name, value in row.items())
         raise TableError(f"{int(duplicated.sum())} rows share their configuration and seed, first: {shown}")
+
+
+def summary_replicates(
+    found: Environments, multiplicities: NDArray[np.int64]
+) -> dict[str, NDArray[np.float64]]:
+    """Mean, 90th percentile and maximum in every bootstrap replicate; arrays of shape (replicates,).
+
+    An environment weighs m_i m_j; which environments are kept and their losses do not change, because the
+    seeds stay with their configuration.
+
+    Args:
+        multiplicities: of configurations, shape (replicates, configurations).
+    """
+    order = np.argsort(found.loss, kind="stable")
+    loss = found.loss[order]
+    weight = multiplicities[:, found.first[order]] * multiplicities[:, found.second[order]]
+    cumulative = 2 * np.cumsum(weight, axis=1)
+    result = {name: np.full(len(weight), np.nan) for name in ("mean", "p90", "maximum")}
+    for row in range(len(weight)):
+        total = int(cumulative[row, -1]) if len(loss) else 0
+        if not total:
+            continue
+        result["mean"][row] = 2 * float(weight[row] @ loss) / total
+        position = 0.9 * (total - 1)
+        low, high = np.searchsorted(cumulative[row], [int(position), int(np.ceil(position))], side="right")
+        part = position - int(position)
+        result["p90"][row] = loss[low] + part * (loss[high] - loss[low])
+        result["maximum"][row] = loss[np.flatnonzero(weight[row])[-1]]
+    return result

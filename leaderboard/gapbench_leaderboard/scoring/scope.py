@@ -1,0 +1,121 @@
+"""Tasks and families that a score is taken over, and the headline within them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gapbench_leaderboard.statistics.grouped import pair_weighted
+from gapbench_leaderboard.statistics.intervals import LinearPart
+
+from .replicates import Replicates, mean_of
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The task and the family that a score is taken over; empty strings mean all."""
+
+    task: str = ""
+    family: str = ""
+
+    def mask(self, part: Replicates) -> NDArray[np.bool_]:
+        """The networks of a study that belong to the scope."""
+        if self.task and part.study.task != self.task:
+            return np.zeros(part.study.size, dtype=bool)
+        if not self.family:
+            return np.ones(part.study.size, dtype=bool)
+        if self.family not in part.study.family_names:
+            return np.zeros(part.study.size, dtype=bool)
+        return part.study.family == part.study.family_names.index(self.family)
+
+
+@dataclass
+class Population:
+    """The studies of all tasks for one target, with what depends on a scope alone."""
+
+    parts: Sequence[Replicates]
+    _linear: dict[Scope, LinearPart] = field(default_factory=dict)
+    _headline: dict[tuple[str, Scope, bytes], NDArray[np.float64]] = field(default_factory=dict)
+
+    @property
+    def families(self) -> list[str]:
+        return sorted({name for part in self.parts for name in part.study.family_names if name})
+
+    def scopes(self) -> list[Scope]:
+        """All tasks together, each task, each family over all tasks, each family of each task."""
+        found = [Scope(), *(Scope(part.study.task) for part in self.parts)]
+        found += [Scope(family=name) for name in self.families]
+        found += [
+            Scope(part.study.task, name) for part in self.parts for name in part.study.family_names if name
+        ]
+        return found
+
+    def inside(self, scope: Scope) -> list[Replicates]:
+        """The studies that have networks in the scope."""
+        return [part for part in self.parts if scope.mask(part).any()]
+
+    def linear(self, scope: Scope) -> LinearPart:
+        """The draws of the scope's configurations, for the spread of intervals."""
+        if scope not in self._linear:
+            draws = []
+            for part in self.inside(scope):
+                present = np.unique(part.study.configuration[scope.mask(part)])
+                draws.append(part.draws[:, present])
+            self._linear[scope] = LinearPart.of(draws)
+        return self._linear[scope]
+
+    def models(self, proxy: str, scope: Scope) -> int:
+        """Networks of the scope that the proxy was measured on."""
+        return sum(int((part.measured(proxy) & scope.mask(part)).sum()) for part in self.having(proxy))
+
+    def coverage(self, proxy: str, scope: Scope) -> float:
+        """Fraction of the rankable networks of the scope that the proxy was measured on."""
+        total = sum(int(scope.mask(part).sum()) for part in self.parts)
+        return self.models(proxy, scope) / total if total else float("nan")
+
+    def configurations(self, proxy: str, scope: Scope) -> int:
+        """Configurations of the scope that the proxy was measured on."""
+        return sum(
+            len(np.unique(part.study.configuration[scope.mask(part) & part.measured(proxy)]))
+            for part in self.having(proxy)
+        )
+
+    def having(self, proxy: str) -> list[Replicates]:
+        return [part for part in self.parts if proxy in part.study.proxies]
+
+    def headline(self, proxy: str, scope: Scope, other: str | None = None) -> NDArray[np.float64]:
+        """Pair-weighted tau-b within (task, family), averaged over the tasks of the scope; (replicates + 1,).
+
+        With `other`, only networks that both proxies measured count. Tasks in which nothing can be ranked are
+        left out of the mean; a task that drops out of a replicate drops out of that replicate's mean.
+        """
+        chosen = [part for part in self.having(proxy) if not scope.task or part.study.task == scope.task]
+        masks = [part.measured(proxy) for part in chosen]
+        if other is not None:
+            masks = [mask & part.measured(other) for mask, part in zip(masks, chosen)]
+        key = (proxy, scope, b"".join(mask.tobytes() for mask in masks))
+        if key not in self._headline:
+            tasks = []
+            for part, mask in zip(chosen, masks):
+                found = part.headline(proxy, mask)
+                family = family_slice(part, scope)
+                tasks.append(pair_weighted(found.tau[family], found.weight[family]))
+            self._headline[key] = mean_of(tasks) if tasks else np.full(self.length, np.nan)
+        return self._headline[key]
+
+    @property
+    def length(self) -> int:
+        return self.parts[0].replicates + 1 if self.parts else 1
+
+
+def family_slice(part: Replicates, scope: Scope) -> slice:
+    """The rows of the scope's family in arrays of shape (families, ...)."""
+    if not scope.family:
+        return slice(None)
+    if scope.family not in part.study.family_names:
+        return slice(0, 0)
+    position = part.study.family_names.index(scope.family)
+    return slice(position, position + 1)

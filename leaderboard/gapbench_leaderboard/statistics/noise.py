@@ -1,0 +1,119 @@
+"""Test noise: how the test errors would differ on another test set of the same size."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .configurations import TableError
+
+_CELLS_AT_ONCE = 50_000_000
+
+
+class TestNoise(Protocol):
+    """Draws of the deviation of all test errors from their expectation."""
+
+    @property
+    def joint(self) -> bool:
+        """True where all networks share the test examples that are drawn."""
+        ...
+
+    def draw(self, random: np.random.Generator, draws: int) -> NDArray[np.float64]:
+        """Deviations, shape (draws, networks)."""
+        ...
+
+    def select(self, index: NDArray[np.intp]) -> TestNoise:
+        """The same for a part of the networks."""
+        ...
+
+
+@dataclass(frozen=True)
+class BinomialNoise:
+    """Independent binomial test errors, for tables without per-example correctness."""
+
+    error: NDArray[np.float64]
+    """Test errors, fractions in [0, 1], shape (networks,)."""
+    size: NDArray[np.int64]
+    """Number of test examples of each network, shape (networks,)."""
+    joint: bool = False
+
+    def draw(self, random: np.random.Generator, draws: int) -> NDArray[np.float64]:
+        wrong = random.binomial(self.size, self.error, size=(draws, len(self.error)))
+        return wrong / self.size - self.error
+
+    def select(self, index: NDArray[np.intp]) -> BinomialNoise:
+        return BinomialNoise(self.error[index], self.size[index])
+
+
+@dataclass(frozen=True)
+class JointNoise:
+    """Test examples drawn with replacement, the same draw for all networks."""
+
+    wrong: NDArray[np.bool_]
+    """Shape (networks, test examples)."""
+    joint: bool = True
+
+    def draw(self, random: np.random.Generator, draws: int) -> NDArray[np.float64]:
+        networks, examples = self.wrong.shape
+        result = np.empty((draws, networks))
+        chance = np.full(examples, 1.0 / examples)
+        errors = self.wrong.mean(axis=1)
+        wrong = self.wrong.astype(np.float32)  # counts below 2^24 are exact
+        step = max(1, _CELLS_AT_ONCE // max(1, examples))
+        for start in range(0, draws, step):
+            stop = min(draws, start + step)
+            counts = random.multinomial(examples, chance, size=stop - start).astype(np.float32)
+            result[start:stop] = (counts @ wrong.T) / examples - errors
+        return result
+
+    def select(self, index: NDArray[np.intp]) -> JointNoise:
+        return JointNoise(self.wrong[index])
+
+
+def unpack_test(entry: Any, test_size: int | None, cell: str) -> NDArray[np.bool_]:
+    """Test correctness of one network as booleans, shape (test_size,).
+
+    Args:
+        entry: a one-dimensional bool array, or a pair of packed bits (train, test) as `numpy.packbits` makes
+            them, each a uint8 array or bytes.
+
+    Raises:
+        TableError: for anything else, or where packed bits come without a test size or with too few bits.
+    """
+    if isinstance(entry, tuple | list) and len(entry) == 2 and not np.isscalar(entry[0]):
+        packed = entry[1]
+        bits = np.frombuffer(packed, dtype=np.uint8) if isinstance(packed, bytes) else np.asarray(packed)
+        if bits.dtype != np.uint8 or bits.ndim != 1:
+            raise TableError(f"packed correctness of cell {cell!r} must be bytes or uint8 of one dimension")
+        if test_size is None or not 0 <= len(bits) * 8 - test_size < 8:
+            raise TableError(
+                f"cell {cell!r} has {len(bits)} bytes of packed test correctness, test_size {test_size}: "
+                "they do not fit; the population needs the right column test_size"
+            )
+        return np.unpackbits(bits, count=test_size).astype(bool)
+    array = np.asarray(entry)
+    if array.dtype != np.bool_ or array.ndim != 1 or not len(array):
+        raise TableError(
+            f"correctness of cell {cell!r} must be a bool array of one dimension, or packed bits"
+        )
+    return array
+
+
+def joint_noise(
+    cells: list[str], correctness: Mapping[str, Any], sizes: list[int | None]
+) -> JointNoise | None:
+    """Joint noise of the networks `cells`; None unless all have correctness on the same number of examples.
+
+    Raises:
+        TableError: for malformed entries.
+    """
+    if not cells or any(cell not in correctness for cell in cells):
+        return None
+    rows = [unpack_test(correctness[cell], size, cell) for cell, size in zip(cells, sizes)]
+    if len({len(row) for row in rows}) > 1:
+        return None
+    return JointNoise(~np.stack(rows))

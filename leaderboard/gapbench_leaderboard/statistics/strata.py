@@ -1,0 +1,115 @@
+"""tau within strata, and the flag of a pooled correlation that comes from between them (Simpson)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from .configurations import TableError, axis_codes, group_codes, numeric, require_columns
+from .grouped import Groups
+from .intervals import WHOLE, LinearPart, interval
+from .pairs import count_pairs, lay_out, order_of
+from .rank import Variant, check_variant, tau
+from .resampling import FEW_CONFIGURATIONS, draw_configurations, generator
+
+
+@dataclass(frozen=True)
+class WithinStrata:
+    """Pooled and within-stratum tau with bootstrap intervals over configurations."""
+
+    pooled: float
+    pooled_interval: tuple[float, float]
+    within: float
+    within_interval: tuple[float, float]
+    difference: float
+    difference_interval: tuple[float, float]
+    simpson: bool
+    unreliable: bool
+    """Fewer than 30 configurations."""
+    strata_used: int
+    strata_skipped: int
+    """Strata in which nothing can be ranked: a single row, or a constant target."""
+
+
+def within_stratum_tau(
+    frame: pd.DataFrame,
+    measure: str,
+    target: str,
+    strata: Sequence[str],
+    variant: Variant = "a",
+    configuration: Sequence[str] | None = None,
+    replicates: int = 1000,
+    seed: int = 0,
+) -> WithinStrata:
+    """Pooled tau, its pair-weighted mean within strata, and the Simpson flag.
+
+    Args:
+        strata: columns whose equal values make a stratum.
+        configuration: columns that identify a configuration, which is drawn as one; None draws single rows.
+
+    Rows without a finite measure and target are left out.
+
+    Raises:
+        TableError: for missing columns, no strata, or text where numbers are needed.
+        ValueError: for an unknown variant.
+    """
+    check_variant(variant)
+    if isinstance(strata, str) or not len(strata):
+        raise TableError("strata must be a list of at least one column")
+    require_columns(frame, [measure, target, *strata, *(configuration or [])])
+    x, y = numeric(frame, measure), numeric(frame, target)
+    kept = np.isfinite(x) & np.isfinite(y)
+    x, y, frame = x[kept], y[kept], frame.loc[kept]
+    group = group_codes(axis_codes(frame, strata))
+    clusters = group_codes(axis_codes(frame, configuration)) if configuration else np.arange(len(frame))
+    member = np.unique(clusters, return_inverse=True)[1].reshape(-1)
+    draws = draw_configurations(len(np.unique(clusters)), replicates, generator(seed, "strata"))
+    drawn, linear = lay_out(draws[:, member]), LinearPart.of([draws])
+    pooled = tau(count_pairs(order_of(x), order_of(y), drawn), variant)
+    if len(frame):
+        grouped = Groups.of(group, y, drawn).tau(x, variant)
+        within, used = grouped.mean(), int((grouped.weight[:, 0] > 0).sum())
+    else:
+        within, used = np.full(replicates + 1, np.nan), 0
+    difference = pooled - within
+    return WithinStrata(
+        pooled=float(pooled[0]),
+        pooled_interval=interval(pooled, linear),
+        within=float(within[0]),
+        within_interval=interval(within, linear),
+        difference=float(difference[0]),
+        difference_interval=interval(difference, linear, bounded=False),
+        simpson=simpson_flag(pooled, within, linear),
+        unreliable=len(np.unique(clusters)) < FEW_CONFIGURATIONS,
+        strata_used=used,
+        strata_skipped=len(np.unique(group)) - used,
+    )
+
+
+def simpson_flag(
+    pooled: NDArray[np.float64], within: NDArray[np.float64], linear: LinearPart = WHOLE
+) -> bool:
+    """True where a pooled correlation is not borne out within the strata.
+
+    The pooled value is significant, and the within-stratum value has the opposite sign, or its interval
+    contains 0 while that of the paired difference (pooled - within) does not.
+
+    Args:
+        pooled: shape (replicates + 1,), entry 0 the original value, the others bootstrap replicates.
+        within: likewise, of the same replicates.
+        linear: the draws, for the spread of the intervals.
+    """
+    if not (np.isfinite(pooled[0]) and np.isfinite(within[0])) or _contains_zero(interval(pooled, linear)):
+        return False
+    if pooled[0] * within[0] < 0:
+        return True
+    difference = interval(pooled - within, linear, bounded=False)
+    return _contains_zero(interval(within, linear)) and not _contains_zero(difference)
+
+
+def _contains_zero(limits: tuple[float, float]) -> bool:
+    return not (limits[0] > 0 or limits[1] < 0)
