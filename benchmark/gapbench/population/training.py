@@ -89,10 +89,11 @@ def train(
     started = time.perf_counter()
     device = torch.device(device)
     model.to(device)
-    convolutional = device.type == "cuda" or any(isinstance(m, nn.Conv2d) for m in model.modules())
-    if convolutional:
+    # On a CPU the channels_last kernels of some versions corrupt memory where there are few channels.
+    channels_last = device.type == "cuda"
+    if channels_last:
         model.to(memory_format=torch.channels_last)
-    train_split, test_split = (_on_device(s, device, convolutional) for s in (task.train, task.test))
+    train_split, test_split = (_on_device(s, device, channels_last) for s in (task.train, task.test))
     black = torch.tensor(task.black, device=device)
     order = torch.Generator().manual_seed(named_seed("order", seed))
     noise = torch.Generator(device=device).manual_seed(named_seed("input_noise", seed))
@@ -140,7 +141,7 @@ def train(
         status = "converged"
     if not (math.isfinite(on_train.cross_entropy) and math.isfinite(on_test.cross_entropy)):
         status = "diverged"
-    if convolutional:
+    if channels_last:
         model.to(memory_format=torch.contiguous_format)
     seconds = time.perf_counter() - started
     return Trained(status, len(history), steps, seconds, on_train, on_test, history)
@@ -150,8 +151,8 @@ def _loss(model: nn.Module, inputs: Tensor, targets: Tensor) -> Callable[[], Ten
     return lambda: nn.functional.cross_entropy(model(inputs), targets)
 
 
-def _on_device(split: Split, device: torch.device, convolutional: bool) -> Split:
+def _on_device(split: Split, device: torch.device, channels_last: bool) -> Split:
     inputs = split.inputs.to(device)
-    if convolutional:
+    if channels_last:
         inputs = inputs.to(memory_format=torch.channels_last)
     return Split(inputs, split.targets.to(device))

@@ -1,0 +1,5 @@
+"""`python -m gapbench` is the command line."""
+
+from gapbench.cli import main
+
+main()

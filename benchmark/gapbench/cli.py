@@ -1,0 +1,94 @@
+"""The command line. Imports click alone; each command imports what it needs when it is called."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Any
+
+import click
+
+COMMANDS = {
+    "run": "train, measure, score and build the board of a suite; resumes",
+    "score": "rank statistics of your own table of networks and measures",
+    "list": "list tasks, models, proxies or suites",
+    "info": "versions, devices and data found",
+    "fetch": "download CIFAR-10 or MNIST into the data folder, verified",
+    "board": "rebuild the board of a run",
+}
+
+
+class _Lazy(click.Group):
+    def list_commands(self, context: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, context: click.Context, name: str) -> click.Command | None:
+        if name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"gapbench.commands.{name}")
+        command: click.Command = getattr(module, f"{name}_command")
+        return command
+
+    def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+    def resolve_command(
+        self, context: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        import difflib
+
+        try:
+            return super().resolve_command(context, args)
+        except click.UsageError as error:
+            near = difflib.get_close_matches(args[0], COMMANDS, n=1)
+            if near:
+                error.message += f" Did you mean {near[0]!r}?"
+            raise
+
+
+@click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="gapbench", message="gapbench %(version)s")
+def cli() -> None:
+    """Which numbers computed from a trained network predict its test gap?
+
+    Exit codes: 0 all well, 1 a network or measurement failed, 2 wrong usage or unusable input.
+    """
+
+
+def main(arguments: list[str] | None = None) -> Any:
+    """Entry point: errors that a user can mend are one message and exit code 2, never a traceback."""
+    try:
+        code = cli.main(arguments, prog_name="gapbench", standalone_mode=False)
+    except click.exceptions.Abort:
+        click.echo("Interrupted. Finished results are kept; the same command goes on from there.", err=True)
+        sys.exit(130)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        click.echo("Interrupted. Finished results are kept; the same command goes on from there.", err=True)
+        sys.exit(130)
+    except BrokenPipeError:  # `gapbench list models | head`
+        sys.stderr.close()
+        sys.exit(0)
+    except Exception as error:
+        if not _for_people(error):
+            raise
+        click.echo(f"Error: {error}", err=True)
+        sys.exit(2)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _for_people(error: Exception) -> bool:
+    """Whether the message was written for the user: the packages' own error types."""
+    return isinstance(error, ValueError) and type(error).__module__.partition(".")[0] in (
+        "gapbench",
+        "gapbench_tasks",
+        "gapbench_models",
+        "gapbench_leaderboard",
+    )
+
+
+if __name__ == "__main__":
+    main()

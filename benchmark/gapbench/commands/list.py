@@ -1,0 +1,66 @@
+"""`gapbench list`."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+KINDS = ("tasks", "models", "proxies", "suites")
+
+
+@click.command("list")
+@click.argument("kind", type=click.Choice(KINDS))
+@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+def list_command(kind: str, as_json: bool) -> None:
+    """List tasks, models, proxies or suites with one line of explanation each."""
+    rows = {"tasks": _tasks, "models": _models, "proxies": _proxies, "suites": _suites}[kind]()
+    if as_json:
+        click.echo(json.dumps(rows, indent=2))
+        return
+    width = max(len(row["name"]) for row in rows)
+    for row in rows:
+        click.echo(f"{row['name']:{width}}  {row['summary']}")
+
+
+def _tasks() -> list[dict[str, str]]:
+    from gapbench_tasks import list_tasks, task_entry
+
+    return [{"name": name, "summary": task_entry(name).summary} for name in list_tasks()]
+
+
+def _models() -> list[dict[str, str]]:
+    from gapbench_models import describe, list_models
+
+    return [{"name": name, "summary": describe(name).description} for name in list_models()]
+
+
+def _proxies() -> list[dict[str, str]]:
+    from gapbench.proxies.registry import list_proxies, proxy_entry
+
+    rows = []
+    for name in list_proxies():
+        entry = proxy_entry(name)
+        options = ", ".join(f"{k}={v}" for k, v in entry.options.items())
+        rows.append(
+            {
+                "name": name,
+                "summary": entry.summary + (f" [{options}]" if options else ""),
+                "higher_means": entry.higher_means,
+                "reference": entry.reference or "",
+            }
+        )
+    return rows
+
+
+def _suites() -> list[dict[str, str]]:
+    from gapbench.suite import list_suites, load_suite
+
+    rows = []
+    for name in list_suites():
+        suite = load_suite(name)
+        tasks = ", ".join(sorted({c.task for c in suite.configurations}))
+        rows.append(
+            {"name": name, "summary": f"{len(suite.configurations)} networks on {tasks}. {suite.summary}"}
+        )
+    return rows

@@ -1,0 +1,79 @@
+"""`gapbench run`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+
+@click.command("run")
+@click.argument("suite", default="quick")
+@click.option("--out", type=click.Path(path_type=Path), help="Folder of the run (default: runs/SUITE).")
+@click.option("--data", "data_dir", type=click.Path(path_type=Path), help="Data folder (or GAPBENCH_DATA).")
+@click.option("--device", default="auto", type=click.Choice(["auto", "cpu", "cuda"]), show_default=True)
+@click.option("--workers", type=click.IntRange(min=1), help="Processes (default: one per core; 4 on CUDA).")
+@click.option("--limit", type=click.IntRange(min=1), help="Only so many networks, balanced over tasks and families.")
+@click.option("--proxies", help="Only these proxies, separated by commas.")
+@click.option("--retry-failed", is_flag=True, help="Repeat what has status failed.")
+def run_command(
+    suite: str,
+    out: Path | None,
+    data_dir: Path | None,
+    device: str,
+    workers: int | None,
+    limit: int | None,
+    proxies: str | None,
+    retry_failed: bool,
+) -> None:
+    """Train, measure, score and build the board of SUITE (a name or a TOML file; default: quick).
+
+    Give the same command again after any interruption: finished results are kept and not repeated.
+    """
+    from gapbench.commands.progress import progress
+    from gapbench.running import run
+
+    names = None if proxies is None else [name.strip() for name in proxies.split(",") if name.strip()]
+    with progress() as shown:
+        result = run(
+            suite,
+            out,
+            device=device,
+            data_dir=data_dir,
+            workers=workers,
+            limit=limit,
+            proxies=names,
+            retry_failed=retry_failed,
+            board=False,
+            progress=shown,
+        )
+    finish(result)
+
+
+def finish(result: object) -> None:
+    """Score, print the ranking, build the board, and end with the exit code that the results deserve."""
+    from gapbench_leaderboard.board import ranking_text
+
+    from gapbench.running import Run
+
+    assert isinstance(result, Run)
+    counts = result.population["status"].value_counts()
+    click.echo("\nNetworks: " + ", ".join(f"{count} {status}" for status, count in counts.items()) + ".")
+    for note in result.notes():
+        click.echo(f"Note: {note}")
+    if int(counts.get("converged", 0)) >= 2 and len(result.measurements):
+        scores = result.scores()
+        page = result.build_board(scores)
+        click.echo("")
+        click.echo(ranking_text(scores))
+        click.echo(f"\nBoard: {page} (and board.md, scores.csv, population.csv, measurements.csv beside it)")
+    else:
+        click.echo("Too few converged networks with measurements for a ranking; no board was built.")
+    troubles = [*result.problems, *result.failures]
+    if troubles:
+        click.echo(f"\n{len(troubles)} failed:", err=True)
+        for trouble in troubles[:20]:
+            click.echo(f"  {trouble}", err=True)
+        if len(troubles) > 20:
+            click.echo(f"  ... and {len(troubles) - 20} more; see population.csv and measurements.csv", err=True)
+        raise click.exceptions.Exit(1)

@@ -1,0 +1,177 @@
+"""`gapbench score`: rank statistics of a researcher's own table of networks and measures."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+COLUMNS = {
+    "tau": "tau",
+    "tau_within": "within",
+    "granulated": "granulated",
+    "K": "K",
+    "sign_error": "sign error",
+    "r2": "R2",
+}
+"""Estimators of the printed overview, with their headings."""
+
+
+@click.command("score")
+@click.argument("table", type=click.Path(dir_okay=False, path_type=Path))
+@click.option("--target", default="gap", show_default=True, help="Column to be predicted; larger is worse.")
+@click.option(
+    "--axes", multiple=True, required=True, help="Columns of hyper-parameters, separated by commas."
+)
+@click.option("--measures", multiple=True, help="Columns to be scored; all other numeric ones if not given.")
+@click.option("--seed-column", help="Column of seeds; equal axes are one configuration's seeds in any case.")
+@click.option("--test-size", type=click.IntRange(min=1), help="Test examples behind the target, a fraction.")
+@click.option("--test-error", help="Column of test errors, for the size of the test noise.")
+@click.option("--strata", multiple=True, help="Columns to look within: within-stratum tau, Simpson flag.")
+@click.option("--given", multiple=True, help="Columns that partial tau holds fixed.")
+@click.option("--better", multiple=True, help="Measures of which a larger value predicts a smaller target.")
+@click.option(
+    "--replicates", type=click.IntRange(min=1), default=1000, show_default=True, help="Bootstrap samples."
+)
+@click.option(
+    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the bootstrap."
+)
+@click.option("--threads", type=click.IntRange(min=1), help="Threads; all processors if not given.")
+@click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="Write all scores as CSV.")
+@click.option("--json", "as_json", is_flag=True, help="Print all scores and notes as JSON.")
+def score_command(
+    table: Path,
+    target: str,
+    axes: tuple[str, ...],
+    measures: tuple[str, ...],
+    seed_column: str | None,
+    test_size: int | None,
+    test_error: str | None,
+    strata: tuple[str, ...],
+    given: tuple[str, ...],
+    better: tuple[str, ...],
+    replicates: int,
+    seed: int,
+    threads: int | None,
+    output: Path | None,
+    as_json: bool,
+) -> None:
+    """Rank statistics of your own TABLE: one row per network (CSV, TSV, JSON lines, each also .gz; Parquet).
+
+    Lists of columns are separated by commas, or the option is repeated.
+    """
+    from gapbench_leaderboard.reading import read_table
+    from gapbench_leaderboard.statistics import TableError
+    from gapbench_leaderboard.table import score_table
+
+    frame = read_table(table)
+    axis_names = _columns(axes, frame)
+    strata_names, given_names = _columns(strata, frame), _columns(given, frame)
+    used = {target, seed_column, test_error, *axis_names, *strata_names, *given_names}
+    names = _columns(measures, frame) if measures else _numeric(frame, used)
+    better_names = _columns(better, frame)
+    unknown = [name for name in better_names if name not in names]
+    if unknown:
+        raise TableError(
+            f"--better names {unknown[0]!r}, which is not among the measures: {', '.join(names)}"
+        )
+    if output is not None and not output.parent.is_dir():
+        raise TableError(f"--output: there is no folder {output.parent}")
+    scores = score_table(
+        frame,
+        measures=names,
+        target=target,
+        axes=axis_names,
+        seed_column=seed_column,
+        test_size=test_size,
+        test_error=test_error,
+        strata=strata_names,
+        given=given_names,
+        higher_means=dict.fromkeys(better_names, "better"),
+        replicates=replicates,
+        seed=seed,
+        workers=threads,
+    )
+    if output is not None:
+        try:
+            scores.to_csv(output, index=False)
+        except OSError as error:
+            raise TableError(f"--output: {output} cannot be written: {error.strerror}") from error
+    if as_json:
+        click.echo(json.dumps(_document(scores), indent=2, allow_nan=False))
+        return
+    click.echo(_overview(scores, target))
+    for note in scores.attrs["notes"]:
+        click.echo(f"note: {note}", err=True)
+
+
+def _columns(values: tuple[str, ...], frame: pd.DataFrame) -> list[str]:
+    """Names separated by commas; a value that is a column's name as a whole stays whole."""
+    found: list[str] = []
+    for value in values:
+        parts = [value] if value in frame.columns else [part.strip() for part in value.split(",")]
+        found.extend(part for part in parts if part)
+    return found
+
+
+def _numeric(frame: pd.DataFrame, used: set[str | None]) -> list[str]:
+    import pandas as pd
+
+    return [
+        str(name)
+        for name in frame.columns
+        if name not in used
+        and pd.api.types.is_numeric_dtype(frame[name])
+        and not pd.api.types.is_bool_dtype(frame[name])
+    ]
+
+
+def _document(scores: pd.DataFrame) -> dict[str, Any]:
+    rows = [
+        {key: None if value != value else value for key, value in row.items()}
+        for row in scores.drop(columns=["task", "family"]).to_dict("records")
+    ]
+    return {"notes": scores.attrs["notes"], "scores": rows}
+
+
+def _overview(scores: pd.DataFrame, target: str) -> str:
+    """The measures by rank, with the main estimators, and the ceilings."""
+    from gapbench_leaderboard.scores import ranking
+
+    table = ranking(scores, target=target)
+    values = scores.pivot(index="proxy", columns="estimator", values="value")
+    width = max([len("measure"), *(len(str(name)) for name in table["proxy"])])
+    shown = {name: label for name, label in COLUMNS.items() if name in values.columns}
+    header = f"{'rank':>4}  {'measure':<{width}}  {'tau':>6}  {'95 % interval':>16}"
+    for label in list(shown.values())[1:]:
+        header += f"  {label:>10}"
+    lines = [header + f"  {'models':>6}"]
+    for row in table.to_dict("records"):
+        rank = "-" if row["rank"] != row["rank"] else f"{int(row['rank'])}"
+        limits = f"[{row['low']:6.3f}, {row['high']:6.3f}]" if row["low"] == row["low"] else ""
+        line = f"{rank:>4}  {row['proxy']:<{width}}  {row['value']:6.3f}  {limits:>16}"
+        for name in list(shown)[1:]:
+            value = values.loc[row["proxy"], name]
+            line += f"  {value:10.3f}" if value == value else f"  {'-':>10}"
+        marks = [
+            "baseline" if row["baseline"] else "",
+            "interval unreliable: fewer than 30 configurations" if row["unreliable"] else "",
+            "Simpson: not borne out within the strata" if _is_set(values, row["proxy"], "simpson") else "",
+            "few distinct values" if _is_set(values, row["proxy"], "few_distinct") else "",
+        ]
+        lines.append(f"{line}  {row['models']:6d}  {'; '.join(mark for mark in marks if mark)}".rstrip())
+    for name in ("network", "configuration"):
+        found = scores[(scores["proxy"] == "") & (scores["estimator"] == f"ceiling_{name}")]
+        if len(found):
+            value, low, high = (float(found[column].iloc[0]) for column in ("value", "low", "high"))
+            lines.append(f"{name} ceiling of tau: {value:.3f} [{low:.3f}, {high:.3f}]")
+    return "\n".join(lines)
+
+
+def _is_set(values: pd.DataFrame, proxy: str, flag: str) -> bool:
+    return flag in values.columns and bool(values.loc[proxy, flag] == 1.0)
