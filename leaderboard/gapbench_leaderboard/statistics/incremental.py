@@ -11,8 +11,8 @@ from scipy import linalg
 from scipy.special import ndtri
 
 from .configurations import axis_codes, check_axes, group_codes, numeric, require_columns
-from .pairs import once, order_of
-from .rank import weighted_ranks
+from .pairs import order_of
+from .rank import mid_ranks
 from .regression import best_penalty, design, folds_of
 from .resampling import generator
 
@@ -52,8 +52,7 @@ def incremental_information(
 
 def proxy_features(x: NDArray[np.float64]) -> NDArray[np.float64]:
     """Normal scores of the mid-ranks and their squares, standardised, shape (n, 2); 0 if x is constant."""
-    below = weighted_ranks(order_of(x), once(len(x)).matrix().astype(np.float64))[0]
-    scores = ndtri((below + 0.5) / len(x))
+    scores = ndtri((mid_ranks(order_of(x)) + 0.5) / len(x))
     features = np.stack([scores, scores**2], axis=1)
     features -= features.mean(axis=0)
     scale = features.std(axis=0)

@@ -7,7 +7,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .pairs import Multiplicities, Order, PairCounts, count_pairs, once, order_of
+from ._compile import compiled
+from .pairs import LANES, Multiplicities, Order, PairCounts, count_pairs, once, order_of
 
 Variant = Literal["a", "b"]
 
@@ -50,18 +51,8 @@ def spearman_replicates(x: Order, y: Order, multiplicities: Multiplicities) -> N
     The rank of member i is the weight of the *other* members below it plus half the weight of those equal to
     it, so that a member's copies never are compared with each other; members count with their multiplicity.
     """
-    weight = multiplicities.matrix().astype(np.float64)
-    rank_x, rank_y = weighted_ranks(x, weight), weighted_ranks(y, weight)
-    total = weight.sum(axis=1, keepdims=True)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        rank_x -= (weight * rank_x).sum(axis=1, keepdims=True) / total
-        rank_y -= (weight * rank_y).sum(axis=1, keepdims=True) / total
-        covariance = (weight * rank_x * rank_y).sum(axis=1)
-        scale = np.sqrt((weight * rank_x**2).sum(axis=1)) * np.sqrt((weight * rank_y**2).sum(axis=1))
-    distinct = (_levels_present(x, weight) > 1) & (_levels_present(y, weight) > 1)
-    result = np.full(len(weight), np.nan)
-    np.divide(covariance, scale, out=result, where=distinct & (scale > 0))
-    return np.clip(result, -1.0, 1.0)
+    found = _spearman(x.members, x.starts, x.rank, y.members, y.starts, y.rank, multiplicities.narrow)
+    return found.reshape(-1)[: multiplicities.replicates]
 
 
 def tau(counts: PairCounts, variant: Variant) -> NDArray[np.float64]:
@@ -94,18 +85,68 @@ def paired_vectors(x: ArrayLike, y: ArrayLike) -> tuple[NDArray[np.float64], NDA
     return first, second
 
 
-def weighted_ranks(order: Order, weight: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Weight of the other members below plus half that of those equal; weight has shape (replicates, n)."""
-    mass = _level_mass(order, weight)
-    below = np.cumsum(mass, axis=1) - mass
-    return (below + mass / 2)[:, order.rank] - weight / 2
+def mid_ranks(order: Order) -> NDArray[np.float64]:
+    """Number of members below plus half of the others that are equal, shape (n,)."""
+    size = np.diff(order.starts)
+    return (order.starts[:-1] + (size - 1) / 2)[order.rank]
 
 
-def _level_mass(order: Order, weight: NDArray[np.float64]) -> NDArray[np.float64]:
-    if order.levels == 0:
-        return np.zeros((len(weight), 0))
-    return np.add.reduceat(weight[:, order.members], order.starts[:-1], axis=1)
+@compiled
+def _ranks(members, starts, weight):  # type: ignore[no-untyped-def]
+    """Weight of the other members below plus half that of those equal, shape (n, LANES)."""
+    result = np.empty((members.shape[0], LANES))
+    below = np.zeros(LANES)
+    mass = np.zeros(LANES)
+    for level in range(starts.shape[0] - 1):
+        mass[:] = 0.0
+        for place in range(starts[level], starts[level + 1]):
+            for lane in range(LANES):
+                mass[lane] += weight[members[place], lane]
+        for place in range(starts[level], starts[level + 1]):
+            for lane in range(LANES):
+                own = weight[members[place], lane]
+                result[members[place], lane] = below[lane] + 0.5 * (mass[lane] - own)
+        for lane in range(LANES):
+            below[lane] += mass[lane]
+    return result
 
 
-def _levels_present(order: Order, weight: NDArray[np.float64]) -> NDArray[np.intp]:
-    return (_level_mass(order, weight) > 0).sum(axis=1)
+@compiled
+def _spearman(  # type: ignore[no-untyped-def]
+    x_members, x_starts, x_rank, y_members, y_starts, y_rank, weights
+):
+    result = np.full((weights.shape[0], LANES), np.nan)
+    for block in range(weights.shape[0]):
+        weight = weights[block]
+        rank_x = _ranks(x_members, x_starts, weight)
+        rank_y = _ranks(y_members, y_starts, weight)
+        total = np.zeros(LANES)
+        mean = np.zeros((2, LANES))
+        lowest = np.full((2, LANES), weight.shape[0])
+        highest = np.full((2, LANES), -1)
+        for member in range(weight.shape[0]):
+            for lane in range(LANES):
+                w = weight[member, lane]
+                total[lane] += w
+                mean[0, lane] += w * rank_x[member, lane]
+                mean[1, lane] += w * rank_y[member, lane]
+                if w > 0:
+                    lowest[0, lane] = min(lowest[0, lane], x_rank[member])
+                    highest[0, lane] = max(highest[0, lane], x_rank[member])
+                    lowest[1, lane] = min(lowest[1, lane], y_rank[member])
+                    highest[1, lane] = max(highest[1, lane], y_rank[member])
+        moments = np.zeros((3, LANES))
+        for member in range(weight.shape[0]):
+            for lane in range(LANES):
+                w = weight[member, lane]
+                dx = rank_x[member, lane] - mean[0, lane] / max(total[lane], 1.0)
+                dy = rank_y[member, lane] - mean[1, lane] / max(total[lane], 1.0)
+                moments[0, lane] += w * dx * dy
+                moments[1, lane] += w * dx * dx
+                moments[2, lane] += w * dy * dy
+        for lane in range(LANES):
+            varies = lowest[0, lane] < highest[0, lane] and lowest[1, lane] < highest[1, lane]
+            scale = np.sqrt(moments[1, lane] * moments[2, lane])
+            if varies and scale > 0:
+                result[block, lane] = min(1.0, max(-1.0, moments[0, lane] / scale))
+    return result
