@@ -54,7 +54,8 @@ def score_table(
         seed_column: the seeds, so that a row given twice is found; without it equal axes mean further seeds.
         test_size: number of test examples behind the target, a fraction: needed by the robust sign error,
             `tau_true_gap` and the network ceiling.
-        strata: columns of the within-stratum tau and the Simpson flag.
+        strata: columns of the within-stratum tau and the Simpson flag; without it the axis, if there is a
+            single one. Every axis is held fixed by itself in any case (`tau_within:<axis>`).
         given: columns held fixed by partial tau.
         higher_means: "worse" (the default) or "better" for each measure.
         test_error: column of test errors, for the size of the test noise; without it the target itself is
@@ -69,6 +70,8 @@ def score_table(
         TableError: for missing columns, duplicated configuration and seed, text in numeric columns, no
             measures or axes, a measure that is the target.
     """
+    if strata is None and len(axes) == 1 and not isinstance(axes, str):
+        strata = list(axes)
     check_table(frame, measures, target, axes, seed_column, test_size, strata, given, test_error)
     kept = list(
         dict.fromkeys(

@@ -60,8 +60,12 @@ def _coefficients(part: Replicates, proxy: str, name: str) -> dict[Scope, NDArra
 
 
 def within_rows(rows: Rows, population: Population, proxy: str) -> None:
-    """tau-b within strata, its paired difference from the pooled value, and the Simpson flag."""
+    """tau-b within strata, its paired difference from the pooled value, and the Simpson flag.
+
+    The same for each single axis held fixed, as far as a value of it has networks to be compared.
+    """
     within_all, pooled_all = [], []
+    _axis_rows(rows, population, proxy)
     for part in population.having(proxy):
         mask = part.measured(proxy)
         if not mask.any() or not part.study.strata:
@@ -86,6 +90,17 @@ def within_rows(rows: Rows, population: Population, proxy: str) -> None:
         _within_row(rows, population, proxy, Scope(), mean_of(pooled_all), mean_of(within_all))
 
 
+def _axis_rows(rows: Rows, population: Population, proxy: str) -> None:
+    for part in population.having(proxy):
+        if not part.measured(proxy).any():
+            continue
+        for axis in part.grid_axes:
+            within = part.grouped(proxy, f"axis:{axis}", "b").mean()
+            if np.isfinite(within[0]):
+                pooled = part.grouped(proxy, "task", "b").tau[0]
+                _within_row(rows, population, proxy, Scope(part.study.task), pooled, within, f":{axis}")
+
+
 def _within_row(
     rows: Rows,
     population: Population,
@@ -93,13 +108,14 @@ def _within_row(
     scope: Scope,
     pooled: NDArray[np.float64],
     within: NDArray[np.float64],
+    suffix: str = "",
 ) -> None:
     linear, models = population.linear(scope), population.models(proxy, scope)
-    rows.add_coefficient(proxy, "tau_within", within, models, scope, linear)
+    rows.add_coefficient(proxy, f"tau_within{suffix}", within, models, scope, linear)
     rows.add_coefficient(
-        proxy, "tau_pooled_minus_within", pooled - within, models, scope, linear, bounded=False
+        proxy, f"tau_pooled_minus_within{suffix}", pooled - within, models, scope, linear, bounded=False
     )
-    rows.add(proxy, "simpson", float(simpson_flag(pooled, within, linear)), models, scope)
+    rows.add(proxy, f"simpson{suffix}", float(simpson_flag(pooled, within, linear)), models, scope)
 
 
 def partial_rows(rows: Rows, population: Population, proxy: str) -> None:
@@ -130,16 +146,18 @@ def granulated_rows(rows: Rows, population: Population, proxy: str) -> None:
         families: list[int | None] = [None, *range(len(names) if names != ("",) else 0)]
         for family in families:
             scope = Scope(part.study.task, "" if family is None else names[family])
-            models, linear = population.models(proxy, scope), population.linear(scope)
+            models = population.models(proxy, scope)
             if not models:
                 continue
             for axis, values in part.granulated(proxy, family).items():
                 name = f"granulated:{axis}" if axis else "granulated"
-                rows.add_coefficient(proxy, name, values, models, scope, linear)
+                # cells that drop out of replicates are variance that the coefficient has: no correction
+                rows.add_coefficient(proxy, name, values, models, scope, recentre=False)
                 if family is None:
                     over_tasks.setdefault(name, []).append(values)
-    for name, values_of_tasks in over_tasks.items():
-        _mean_row(rows, population, proxy, name, values_of_tasks)
+    for name, tasks in over_tasks.items():
+        models = population.models(proxy, Scope())
+        rows.add_coefficient(proxy, name, mean_of(tasks), models, Scope(), recentre=False)
 
 
 def repeatability_rows(rows: Rows, population: Population, proxy: str) -> None:

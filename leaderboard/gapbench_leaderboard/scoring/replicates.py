@@ -70,7 +70,7 @@ class Replicates:
         return np.isfinite(self.study.proxies[proxy])
 
     def groups(self, kind: str, mask: NDArray[np.bool_]) -> Groups:
-        """The networks in `mask` split by "task" (one group), "family", or "stratum"."""
+        """The networks in `mask` split by "task" (one group), "family", "stratum", or "axis:<name>"."""
         key = (kind, mask.tobytes())
         if key not in self._groups:
             index = np.flatnonzero(mask)
@@ -206,6 +206,8 @@ class Replicates:
             return self.study.family
         if kind == "stratum":
             return group_codes(axis_codes(self.study.networks, self.study.strata))
+        if kind.startswith("axis:"):
+            return group_codes(axis_codes(self.study.networks, [kind.removeprefix("axis:")]))
         raise ValueError(f"unknown kind of group {kind!r}")
 
 

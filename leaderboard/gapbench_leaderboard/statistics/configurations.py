@@ -113,9 +113,10 @@ def gather(frame: pd.DataFrame, measure: str, target: str, axes: Sequence[str]) 
 
 
 def means(values: NDArray[np.float64], group: NDArray[np.int64], groups: int) -> NDArray[np.float64]:
-    """Mean of each group, shape (groups,), by compensated summation; exact where all members are equal.
+    """Mean of each group, shape (groups,), by pandas' compensated summation, exact where all are equal.
 
-    Plain summation would let rounding break ties between configurations whose means are equal. Every group
+    Means that are equal but for rounding decide ties between configurations. The arithmetic is that of
+    published tables (`DataFrame.groupby().mean()`); a correctly rounded sum would give other ties. Every group
     must have a member.
     """
     by_group = pd.Series(values).groupby(group)

@@ -53,7 +53,7 @@ def conditional_mutual_information(
     networks of several seeds were averaged. Give True or False to state it, for a table averaged beforehand
     above all.
 
-    A constant measure has the value 0. Sets that leave the target no entropy are passed over.
+    Sets that leave the target no entropy are passed over. A constant measure has the value 0.
 
     Raises:
         TableError: for missing columns, too few axes (pgdl needs two), or text where numbers are needed.
@@ -77,7 +77,8 @@ def conditional_mutual_information(
             per_set[tuple(axes[position] for position in chosen)] = value
     defined = {chosen: value for chosen, value in per_set.items() if not np.isnan(value)}
     if not defined:
-        return ConditionalMutualInformation(float("nan"), (), per_set)
+        constant = len(table.measure) > 1 and np.ptp(table.measure) == 0
+        return ConditionalMutualInformation(0.0 if constant else float("nan"), (), per_set)
     smallest = min(defined, key=lambda chosen: defined[chosen])
     return ConditionalMutualInformation(defined[smallest], smallest, per_set)
 
@@ -133,6 +134,8 @@ def plogp(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _pgdl(counts: NDArray[np.float64]) -> float:
+    if not len(counts):
+        return float("nan")
     probability = counts / counts.sum(axis=(1, 2), keepdims=True)
     joint = -(probability * np.log2(probability + _EPSILON)).sum(axis=(1, 2))
     measure, target = probability.sum(axis=2), probability.sum(axis=1)

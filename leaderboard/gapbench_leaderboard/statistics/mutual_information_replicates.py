@@ -56,7 +56,8 @@ def k_replicates(
             for groups_of_subset in merged:
                 best[number] = np.fmin(best[number], _information(counts, groups_of_subset))
     values = best.reshape(-1)[: multiplicities.replicates]
-    return np.where(np.isinf(values), np.nan, values)
+    constant = len(measure) > 1 and np.ptp(measure) == 0
+    return np.where(np.isinf(values), 0.0 if constant else np.nan, values)
 
 
 def _information(counts: NDArray[np.float64], merged: NDArray[np.int64]) -> NDArray[np.float64]:
