@@ -49,7 +49,8 @@ def mutual_information_rows(rows: Rows, population: Population, proxy: str, sett
     if over_tasks:
         models = population.models(proxy, Scope())
         rows.add_range(proxy, "K", mean_of(over_tasks), models, Scope())
-        rows.add(proxy, "K_null", float(np.nanmean(null_over_tasks)), models, Scope())
+        nulls = [null for null in null_over_tasks if np.isfinite(null)]
+        rows.add(proxy, "K_null", float(np.mean(nulls)) if nulls else float("nan"), models, Scope())
 
 
 def k_null(codes: NDArray[np.int64], target: NDArray[np.float64], random: np.random.Generator) -> float:

@@ -38,8 +38,9 @@ def require_columns(frame: pd.DataFrame, columns: Iterable[str]) -> None:
         return
     parts = []
     for column in missing:
-        near = difflib.get_close_matches(str(column), [str(name) for name in frame.columns], n=1)
-        parts.append(f"{column!r}" + (f" (did you mean {near[0]!r}?)" if near else ""))
+        lower = {str(name).lower(): str(name) for name in frame.columns}
+        near = difflib.get_close_matches(str(column).lower(), lower, n=1)
+        parts.append(f"{column!r}" + (f" (did you mean {lower[near[0]]!r}?)" if near else ""))
     raise TableError(
         f"the table has no column {', '.join(parts)}; its columns are: {', '.join(map(str, frame.columns))}"
     )

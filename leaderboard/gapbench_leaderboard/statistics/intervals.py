@@ -74,8 +74,13 @@ class LinearPart:
         return np.clip(adjusted, _SMALLEST_PART, 1.0)
 
     def factor(self, replicates: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Factor that takes half of the non-linear part off the standard deviation of replicates."""
-        return np.sqrt((1.0 + self.share(replicates)) / 2)
+        """Factor for the standard deviation of replicates.
+
+        It takes off half of the non-linear part, and the (n - 1) / n by which drawing n configurations out of
+        themselves falls short of the variance of n new ones.
+        """
+        small = (self.freedom + 1) / self.freedom if self.freedom > 0 else 1.0
+        return np.sqrt(small * (1.0 + self.share(replicates)) / 2)
 
     def standard_error(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Infinitesimal-jackknife standard error of values of shape (..., 1 + replicates), original first."""
@@ -146,8 +151,9 @@ def resampling_range(values: NDArray[np.float64], level: float = 0.95) -> tuple[
 def two_sided_p(values: NDArray[np.float64], linear: LinearPart) -> NDArray[np.float64]:
     """p-values that values of shape (..., 1 + replicates) are zero, original first; shape (...,).
 
-    Value over its standard error, with the spread of `interval`, against Student's t: the tails of a bootstrap cannot go
-    below 2 / replicates, which after Holm's correction for hundreds of pairs could never be significant.
+    Value over its standard error, with the spread of `interval`, against Student's t: the tails of a
+    bootstrap cannot go below 2 / replicates, which after Holm's correction for hundreds of pairs could never
+    be significant.
     """
     value, error = values[..., 0], linear.standard_error(values)
     drawn = values[..., 1:]

@@ -84,9 +84,10 @@ def unpack_test(entry: Any, test_size: int | None, cell: str) -> NDArray[np.bool
     Raises:
         TableError: for anything else, or where packed bits come without a test size or with too few bits.
     """
-    if isinstance(entry, tuple | list) and len(entry) == 2 and not np.isscalar(entry[0]):
+    if isinstance(entry, tuple | list) and len(entry) == 2 and not isinstance(entry[1], bool | np.bool_):
         packed = entry[1]
-        bits = np.frombuffer(packed, dtype=np.uint8) if isinstance(packed, bytes) else np.asarray(packed)
+        raw = isinstance(packed, bytes | bytearray | memoryview)
+        bits = np.frombuffer(packed, dtype=np.uint8) if raw else np.asarray(packed)
         if bits.dtype != np.uint8 or bits.ndim != 1:
             raise TableError(f"packed correctness of cell {cell!r} must be bytes or uint8 of one dimension")
         if test_size is None or not 0 <= len(bits) * 8 - test_size < 8:
