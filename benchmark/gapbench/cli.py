@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import sys
 from typing import Any
@@ -36,15 +37,10 @@ class _Lazy(click.Group):
     def resolve_command(
         self, context: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        import difflib
-
-        try:
-            return super().resolve_command(context, args)
-        except click.UsageError as error:
-            near = difflib.get_close_matches(args[0], COMMANDS, n=1)
-            if near:
-                error.message += f" Did you mean {near[0]!r}?"
-            raise
+        near = difflib.get_close_matches(args[0], COMMANDS, n=1)
+        if args[0] not in COMMANDS and near:
+            context.fail(f"No such command {args[0]!r}. Did you mean {near[0]!r}?")
+        return super().resolve_command(context, args)
 
 
 @click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})

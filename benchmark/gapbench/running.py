@@ -163,10 +163,10 @@ def run(
     """
     from gapbench.environment import choose_device, environment, usable_cores
     from gapbench.population.driver import Driver, check_folder, facts_source
+    from gapbench.population.jobs import Setup
     from gapbench.population.lock import sole_driver
     from gapbench.population.plan import plan
     from gapbench.population.store import Store
-    from gapbench.population.worker import Setup
     from gapbench_tasks.folder import data_folder
 
     if limit is not None and limit < 1:

@@ -46,7 +46,7 @@ class ProxyRequest:
 
 @dataclass(frozen=True)
 class Suite:
-    """A validated suite. `axes` are the names that vary within a task, `width` first, `seed` not among them."""
+    """A validated suite. `axes` are the names that vary (see `varying_axes`), `seed` not among them."""
 
     name: str
     version: int
@@ -179,15 +179,16 @@ def configuration_values(configuration: Configuration) -> dict[str, Any]:
 
 
 def varying_axes(configurations: Iterable[Configuration]) -> tuple[str, ...]:
-    """Names that take more than one value within some task, `width` first.
+    """Names that take more than one value within some (task, family), `width` first.
 
-    A task option that another task lacks does not vary for that reason alone.
+    What differs only between tasks or families (an epoch limit, a depth) is part of them, not an axis.
     """
-    seen: dict[str, dict[str, set[Any]]] = {}
+    seen: dict[str, dict[tuple[str, str], set[Any]]] = {}
     for configuration in configurations:
+        group = (configuration.task, configuration.family)
         for name, value in configuration_values(configuration).items():
-            seen.setdefault(name, {}).setdefault(configuration.task, set()).add(value)
-    varying = {name for name, by_task in seen.items() if any(len(v) > 1 for v in by_task.values())}
+            seen.setdefault(name, {}).setdefault(group, set()).add(value)
+    varying = {name for name, groups in seen.items() if any(len(v) > 1 for v in groups.values())}
     return tuple(sorted(varying, key=lambda name: (name != "width", name)))
 
 

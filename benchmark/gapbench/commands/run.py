@@ -13,7 +13,9 @@ import click
 @click.option("--data", "data_dir", type=click.Path(path_type=Path), help="Data folder (or GAPBENCH_DATA).")
 @click.option("--device", default="auto", type=click.Choice(["auto", "cpu", "cuda"]), show_default=True)
 @click.option("--workers", type=click.IntRange(min=1), help="Processes (default: one per core; 4 on CUDA).")
-@click.option("--limit", type=click.IntRange(min=1), help="Only so many networks, balanced over tasks and families.")
+@click.option(
+    "--limit", type=click.IntRange(min=1), help="Only so many networks, balanced over tasks."
+)
 @click.option("--proxies", help="Only these proxies, separated by commas.")
 @click.option("--retry-failed", is_flag=True, help="Repeat what has status failed.")
 def run_command(
@@ -52,9 +54,8 @@ def run_command(
 
 def finish(result: object) -> None:
     """Score, print the ranking, build the board, and end with the exit code that the results deserve."""
-    from gapbench_leaderboard.board import ranking_text
-
     from gapbench.running import Run
+    from gapbench_leaderboard.board import ranking_text
 
     assert isinstance(result, Run)
     counts = result.population["status"].value_counts()
@@ -75,5 +76,7 @@ def finish(result: object) -> None:
         for trouble in troubles[:20]:
             click.echo(f"  {trouble}", err=True)
         if len(troubles) > 20:
-            click.echo(f"  ... and {len(troubles) - 20} more; see population.csv and measurements.csv", err=True)
+            click.echo(
+                f"  ... and {len(troubles) - 20} more; see population.csv and measurements.csv", err=True
+            )
         raise click.exceptions.Exit(1)

@@ -198,7 +198,8 @@ def _by_vmap(
     size = sum(p.numel() for p in parameters.values())
     group = max(1, min(len(inputs), int(HELD // size)))
     columns = []
-    with plain_kernels():
+    # no_grad outside the transform: no graph is kept through parameters that are not differentiated here.
+    with torch.no_grad(), plain_kernels():
         for k in range(count):
             index = torch.tensor(k, device=inputs.device)
             parts = []

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from gapbench.errors import DiskFull, GapbenchError
+from gapbench.population.jobs import MeasureJob, Record, Setup, TrainJob
 from gapbench.population.plan import Cell, TaskFacts, content_key
 from gapbench.population.pool import Event, Pool
 from gapbench.population.store import Store
 from gapbench.population.weights import weights_path
-from gapbench.population.worker import MeasureJob, Record, Setup, TrainJob, task_of
+from gapbench.population.worker import task_of
 from gapbench.proxies.registry import checked_options, proxy_entry
 from gapbench.suite import Configuration, ProxyRequest, load_options
 

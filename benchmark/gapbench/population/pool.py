@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any
 
 from gapbench.errors import GapbenchError
-from gapbench.population.worker import MeasureJob, Setup, TrainJob
+from gapbench.population.jobs import MeasureJob, Setup, TrainJob
 
 Job = TrainJob | MeasureJob
 START_FAILURES = 3

@@ -13,50 +13,14 @@ import os
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable
-from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from pathlib import Path
 from typing import Any
 
 from gapbench.errors import DiskFull, GapbenchError
-from gapbench.suite import Configuration, ProxyRequest, load_options
-
-Record = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Setup:
-    """What all jobs of a run share."""
-
-    run: Path
-    data_dir: str | None
-    device: str
-    samples: int
-    loss: str
-    measure_seed: int
-
-
-@dataclass(frozen=True)
-class TrainJob:
-    """Train a cell. With `restore`, only rewrite its weight file, whose sha256 must come out as given."""
-
-    cell: str
-    seed: int
-    configuration: Configuration
-    description: Record
-    restore: str | None = None
-
-
-@dataclass(frozen=True)
-class MeasureJob:
-    """Measure proxies, each with the key of its measurement, on a trained cell."""
-
-    cell: str
-    seed: int
-    configuration: Configuration
-    weights_sha256: str
-    requests: tuple[tuple[str, ProxyRequest, Record], ...]
+from gapbench.population.jobs import MeasureJob, Record, Setup, TrainJob
+from gapbench.suite import Configuration, load_options
 
 
 def main() -> None:
@@ -85,6 +49,9 @@ def main() -> None:
                 connection.send(("disk_full", str(error)))
             except GapbenchError as error:
                 connection.send(("unusable", str(error)))
+            except Exception as error:  # not the proxies': those are caught and become failed measurements
+                traceback.print_exc()
+                connection.send(("unusable", f"Cell {job.cell}: {type(error).__name__}: {error}"))
 
 
 def _end_with_parent(parent: int) -> None:
