@@ -170,7 +170,7 @@ _ALL = [
     _timm(
         "resnet18",
         "ResNet-18 with a stem of three 3 x 3 convolutions (He et al. 2016; stem of He et al. 2019)",
-        "stages of 64, 128, 256, 512 channels; stem of 32, 32, 64",
+        "stages of 64, 128, 256, 512 channels, the first at least 8; stem of 32, 32, 64",
         "convolutional",
         activations=_RELU,
         normalisations=_BATCH,
@@ -248,7 +248,7 @@ _ALL = [
     _timm(
         "regnetx_002",
         "RegNetX-200MF: grouped convolutions, groups of 8 channels (Radosavovic et al. 2020)",
-        "stages of 24, 56, 152, 368 channels, in multiples of 8; stem of 32",
+        "stages of 24, 56, 152, 368 channels, in multiples of 8; stem of 32, at least 8",
         "convolutional",
         activations=_RELU,
         normalisations=_BATCH,
@@ -266,7 +266,7 @@ _ALL = [
     _torchvision(
         "resnet18",
         "ResNet-18 with a stem of one 3 x 3 convolution (He et al. 2016)",
-        "stages of 64, 128, 256, 512 channels; stem of 64",
+        "stages of 64, 128, 256, 512 channels, the first at least 8; stem of 64",
         "convolutional",
         activations=_RELU,
         normalisations=_BATCH,

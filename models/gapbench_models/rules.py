@@ -21,6 +21,14 @@ from __future__ import annotations
 
 import math
 
+FEWEST_STRIDED_CHANNELS = 8
+"""Least number of channels that a strided 1 x 1 convolution (a residual shortcut) may read.
+
+With six or fewer channels in channels_last memory format the weight gradient of oneDNN 3.12 (torch 2.14, CPUs
+with AVX2; `jit_avx2_1x1_convolution_bwd_weights_t`) writes past its buffer and corrupts the heap, with a crash
+much later or none. Eight channels and more were checked with valgrind.
+"""
+
 INITIAL_LAYER_SCALE = 0.1
 """Initial factor on residual branches that carry a layer scale. ConvNeXt's own 1e-6 is meant for hundreds of
 epochs and leaves the branches without effect in short trainings; 0.1 is what Touvron et al. (2021, "Going

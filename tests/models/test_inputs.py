@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from gapbench_models import describe
+from gapbench_models.rules import FEWEST_STRIDED_CHANNELS
 from models.family_cases import FAMILIES, images, tiny, with_generic_statistics
 
 SHAPES = [(1, 8, 8), (3, 16, 16), (1, 28, 28), (3, 32, 32), (2, 9, 9), (1, 12, 20), (3, 15, 8)]
@@ -52,6 +53,15 @@ def test_every_kernel_tap_is_reached_by_pixels(name: str, side: int) -> None:
         reached = [old + new for old, new in zip(reached, touched)] if reached else touched
     for (key, _), taps in zip(kernels, reached):
         assert taps.min() > 1e-12 * taps.max() > 0, (key, taps)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_strided_shortcuts_read_enough_channels_for_the_cpu_kernels(name: str) -> None:
+    """See `FEWEST_STRIDED_CHANNELS`: with fewer, training in channels_last corrupts memory."""
+    for width in (0.01, 1 / 12):
+        for module in tiny(name, (1, 32, 32), width=width).modules():
+            if isinstance(module, nn.Conv2d) and module.kernel_size == (1, 1) and max(module.stride) > 1:
+                assert module.in_channels >= FEWEST_STRIDED_CHANNELS
 
 
 @pytest.mark.parametrize("name", FAMILIES)

@@ -20,7 +20,7 @@ from torch import nn
 
 from gapbench_models.request import BuildRequest
 from gapbench_models.resolution import limit_downsampling, stem_convolution
-from gapbench_models.rules import minimum_map, scaled
+from gapbench_models.rules import FEWEST_STRIDED_CHANNELS, minimum_map, scaled
 
 
 class OutOfPlaceBasicBlock(BasicBlock):
@@ -34,7 +34,7 @@ class OutOfPlaceBasicBlock(BasicBlock):
 
 def resnet18(request: BuildRequest) -> nn.Module:
     """Stem of three 3 x 3 convolutions at stride 1 without pooling; four stages of `depth` basic blocks."""
-    stem = scaled(32, request.width)
+    stem = scaled(32, request.width, minimum=FEWEST_STRIDED_CHANNELS // 2)
     arguments: dict[str, Any] = {"block": OutOfPlaceBasicBlock, "layers": (request.depth or 2,) * 4}
     net: Any = ResNet(
         **arguments,
@@ -113,9 +113,8 @@ class ScaledRegNet(RegNet):
 def regnetx_002(request: BuildRequest) -> nn.Module:
     """RegNetX of 200 MF: 1, 1, 4, 7 blocks of grouped convolutions, groups of 8 channels at every width."""
     width = request.width
-    design = ScaledRegNetCfg(
-        w0=24, wa=36.44, wm=2.49, group_size=8, depth=13, stem_width=scaled(32, width), width=width
-    )
+    stem = scaled(32, width, minimum=FEWEST_STRIDED_CHANNELS)
+    design = ScaledRegNetCfg(w0=24, wa=36.44, wm=2.49, group_size=8, depth=13, stem_width=stem, width=width)
     net: Any = ScaledRegNet(
         design,
         in_chans=request.channels,

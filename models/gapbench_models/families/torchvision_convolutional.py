@@ -13,7 +13,7 @@ from torchvision.models.vgg import VGG
 
 from gapbench_models.request import BuildRequest
 from gapbench_models.resolution import limit_downsampling, stem_convolution
-from gapbench_models.rules import minimum_map, scaled
+from gapbench_models.rules import FEWEST_STRIDED_CHANNELS, minimum_map, scaled
 
 
 class OutOfPlaceBasicBlock(BasicBlock):
@@ -52,9 +52,8 @@ class ScaledResNet(ResNet):
 
 def resnet18(request: BuildRequest) -> nn.Module:
     """Stem of one 3 x 3 convolution without pooling; four stages of `depth` basic blocks."""
-    net = ScaledResNet(
-        scaled(64, request.width), request.channels, request.depth or 2, request.num_classes, request.dropout
-    )
+    channels = scaled(64, request.width, minimum=FEWEST_STRIDED_CHANNELS)
+    net = ScaledResNet(channels, request.channels, request.depth or 2, request.num_classes, request.dropout)
     limit_downsampling(net, request.input_shape, minimum_map(3))
     return net
 
