@@ -1,0 +1,125 @@
+// The table of the ranking.
+const BAR = 230;
+
+const COLUMNS = [
+  { key: "rank", title: "Rank", about: "1 + the number of proxies that are significantly better by the headline (paired bootstrap over configurations, Holm's correction). Proxies that share a rank cannot be told apart. A dash: measured on less than 90 % of the networks, or a baseline made by the scorer.", ascending: true },
+  { key: "proxy", title: "Proxy", about: "The label of the entry. Choose it to see it below: its definition, its measurements and its scatter.", text: true, ascending: true },
+  { key: "bar", title: "tau with its 95 % interval", about: "The headline as a point, its bootstrap interval over configurations as a bar; 1 is a perfect ranking, 0 none. Dashed: the ceilings that test sampling and seeds leave to any proxy.", text: true, sort: "tau" },
+  { key: "tau", title: "tau", about: "The headline by which proxies are ranked: Kendall's tau-b between proxy and target among the networks of one task and family, of all widths, averaged over families by pairs and over tasks. Not a correlation pooled over unlike networks." },
+  { key: "within", title: "within width", about: "The same among networks of equal family and equal width, where knowing the width does not help. If this vanishes, the proxy may only have seen the width." },
+  { key: "pooled", title: "pooled", about: "tau-b over all networks of a task together, families and widths mixed, averaged over tasks. Easily misleading: compare it with the two columns before." },
+  { key: "partial", title: "partial", about: "tau given family and log number of parameters." },
+  { key: "models", title: "networks", about: "n/N: networks that it was measured on, of all that can be ranked. What is missing is never filled in; the reasons are below." },
+  { key: "seconds", title: "seconds", about: "Mean seconds to measure it on one network.", ascending: true },
+  { key: "marks", title: "marks", about: Object.entries(MARKS).map(([name, text]) => `${name}: ${text}`).join("\n"), text: true },
+];
+
+function sortedRanking(rows, state) {
+  const column = COLUMNS.find((candidate) => candidate.key === state.sort) || COLUMNS[0];
+  const key = column.sort || column.key;
+  const sign = (column.ascending ? 1 : -1) * (state.reverse ? -1 : 1);
+  const order = (a, b) => {
+    const x = key === "marks" ? marksOf(a).length : a[key], y = key === "marks" ? marksOf(b).length : b[key];
+    const missing = (value) => value === null || value === undefined;
+    if (missing(x) !== missing(y)) return missing(x) ? 1 : -1;
+    if (x !== y && !missing(x)) return sign * (x < y ? -1 : 1);
+    if (b.tau !== a.tau) return (b.tau === null ? -2 : b.tau) - (a.tau === null ? -2 : a.tau);
+    return a.proxy < b.proxy ? -1 : 1;
+  };
+  return rows.filter((row) => !row.baseline).sort(order).concat(rows.filter((row) => row.baseline).sort(order));
+}
+
+function marksOf(row) {
+  const marks = [];
+  if (row.simpson) marks.push("Simpson");
+  if (row.unreliable) marks.push("unreliable");
+  if (row.coverage !== null && row.coverage < 0.9 && !row.baseline) marks.push("low coverage");
+  if (row.fewDistinct) marks.push("few values");
+  return marks;
+}
+
+function barScale(rows, limits) {
+  let low = 0, high = 0;
+  for (const row of rows) for (const value of [row.tau, row.low, row.high]) if (typeof value === "number") { low = Math.min(low, value); high = Math.max(high, value); }
+  for (const ceiling of limits) high = Math.max(high, ceiling.value);
+  low = Math.max(-1, Math.floor(low * 5) / 5); high = Math.min(1, Math.ceil(high * 5) / 5) || 0.2;
+  const place = (value) => 8 + ((value - low) / (high - low)) * (BAR - 16);
+  place.ticks = niceTicks(low, high, 4);
+  return place;
+}
+
+function bar(row, place, limits) {
+  const picture = svg("svg", { width: BAR, height: 20, role: "img", "aria-label": `tau ${rounded(row.tau)} ${interval(row.low, row.high)}` });
+  picture.append(svg("line", { class: "zero", x1: place(0), x2: place(0), y1: 0, y2: 20 }));
+  for (const ceiling of limits) picture.append(svg("line", { class: "ceiling", x1: place(ceiling.value), x2: place(ceiling.value), y1: 0, y2: 20 }));
+  const group = svg("g", { class: row.baseline ? "baseline" : "" });
+  if (typeof row.low === "number" && typeof row.high === "number") group.append(svg("line", { class: "interval", x1: place(row.low), x2: place(row.high), y1: 10, y2: 10 }));
+  if (typeof row.tau === "number") group.append(svg("circle", { class: "value", cx: place(row.tau), cy: 10, r: 5 }));
+  picture.append(group);
+  return picture;
+}
+
+function barAxis(place) {
+  const picture = svg("svg", { width: BAR, height: 16, "aria-hidden": "true" });
+  for (const tick of place.ticks) picture.append(svg("text", { x: place(tick), y: 12, "text-anchor": "middle" }, String(tick)));
+  return picture;
+}
+
+function number(value, digits = 3) {
+  return element("td", { "data-value": exact(value), title: exact(value) }, rounded(value, digits));
+}
+
+function drawRanking(state, choose, sortBy) {
+  const all = ranking(state.target, state.task, state.family);
+  const limits = ceilings(state.target, state.task, state.family);
+  const networks = rankable(all);
+  const rows = sortedRanking(all.filter((row) => state.keeps(row)), state);
+  const place = barScale(all, limits);
+  const head = element("tr");
+  for (const column of COLUMNS) {
+    const sorted = state.sort === column.key ? (Boolean(column.ascending) !== state.reverse ? "ascending" : "descending") : null;
+    const arrow = sorted === null ? "" : sorted === "ascending" ? " ▲" : " ▼";
+    const cell = element("th", { scope: "col", class: column.text ? "text" : "", "aria-sort": sorted },
+      element("button", { type: "button", title: column.about, "data-sort": column.key, onclick: () => sortBy(column.key) }, column.title + arrow));
+    if (column.key === "bar") cell.append(barAxis(place));
+    head.append(cell);
+  }
+  const body = element("tbody");
+  let baselines = false;
+  for (const row of rows) {
+    if (row.baseline && !baselines) {
+      baselines = true;
+      body.append(element("tr", { class: "divider" }, element("td", { colspan: COLUMNS.length }, BASELINE_ABOUT)));
+    }
+    body.append(rankingRow(row, place, limits, networks, state, choose));
+  }
+  byId("ranking").replaceChildren(element("thead", {}, head), body);
+  byId("ranking-empty").hidden = rows.length > 0;
+  byId("ranking-empty").textContent = all.length ? "No proxy passes the filters." : "No proxy could be ranked here.";
+  const where = state.task ? `task ${state.task}` : "mean over tasks";
+  const family = state.family ? `, family ${state.family}` : "";
+  const tops = limits.map((ceiling) => `${ceiling.name} ceiling ${rounded(ceiling.value)} ${interval(ceiling.low, ceiling.high)}`).join(", ");
+  byId("ranking-about").textContent = `By tau with ${state.target}, ${where}${family}${networks === null ? "" : `, ${networks} networks`}. ${tops ? `Dashed: ${tops}.` : ""}`;
+}
+
+function rankingRow(row, place, limits, networks, state, choose) {
+  const marks = element("td", { class: "text" });
+  for (const mark of marksOf(row)) marks.append(element("span", { class: "mark", title: MARKS[mark] }, mark));
+  return element("tr", { "data-proxy": row.proxy, class: [row.baseline ? "baseline" : "", row.proxy === state.proxy ? "chosen" : ""].join(" ").trim() },
+    element("td", { "data-value": exact(row.rank) }, row.rank === null ? MISSING : String(row.rank)),
+    element("td", { class: "text name" }, element("button", { type: "button", title: row.entry.summary, "aria-pressed": String(row.proxy === state.proxy), onclick: () => choose(row.proxy) }, row.proxy)),
+    element("td", { class: "text", title: `${exact(row.tau)} [${exact(row.low)}, ${exact(row.high)}]`, "data-low": exact(row.low), "data-high": exact(row.high) }, bar(row, place, limits)),
+    number(row.tau), number(row.within), number(row.pooled), number(row.partial),
+    element("td", {}, `${row.models}/${networks === null ? "?" : networks}`),
+    element("td", { "data-value": exact(row.seconds), title: exact(row.seconds) }, short(row.seconds)),
+    marks);
+}
+
+function drawGlossary() {
+  const list = byId("glossary").querySelector("dl");
+  for (const column of COLUMNS) {
+    if (column.key === "marks") continue;
+    list.append(element("dt", {}, column.title), element("dd", {}, column.about));
+  }
+  for (const [name, text] of Object.entries(MARKS)) list.append(element("dt", {}, `mark: ${name}`), element("dd", {}, text));
+}

@@ -1,0 +1,55 @@
+// From numbers to places.
+function niceTicks(low, high, count) {
+  const span = high - low || 1;
+  const raw = span / count;
+  const power = 10 ** Math.floor(Math.log10(raw));
+  const step = [1, 2, 5, 10].map((factor) => factor * power).find((candidate) => candidate >= raw * 0.999) || raw;
+  const ticks = [];
+  for (let k = Math.ceil(low / step - 1e-9); k * step <= high + step * 1e-9; k++) ticks.push(Number((k * step).toPrecision(12)));
+  return ticks;
+}
+
+function logTicks(low, high) {
+  const from = Math.floor(Math.log10(low)), to = Math.ceil(Math.log10(high));
+  const every = Math.max(1, Math.ceil((to - from) / 7));
+  const ticks = [];
+  for (let power = from; power <= to; power += every) {
+    for (const factor of every === 1 && to - from < 3 ? [1, 2, 5] : [1]) ticks.push(factor * 10 ** power);
+  }
+  const inside = ticks.filter((tick) => tick >= low * 0.999 && tick <= high * 1.001);
+  return inside.length >= 2 ? inside : niceTicks(low, high, 4).filter((tick) => tick > 0);
+}
+
+// A scale over [low, high] of the values, with a margin; a constant gets room on both sides.
+function scale(values, from, to, log) {
+  let low = Infinity, high = -Infinity;
+  for (const value of values) { if (value < low) low = value; if (value > high) high = value; }
+  if (low > high) { low = log ? 1 : 0; high = log ? 10 : 1; }
+  const forward = log ? Math.log10 : (value) => value;
+  let a = forward(low), b = forward(high);
+  const room = b > a ? (b - a) * 0.04 : Math.max(Math.abs(a) * 0.1, log ? 0.1 : 1e-6);
+  a -= room; b += room;
+  const place = (value) => from + ((forward(value) - a) / (b - a)) * (to - from);
+  const back = (value) => (log ? 10 ** value : value);
+  place.ticks = log ? logTicks(back(a), back(b)) : niceTicks(a, b, 6);
+  return place;
+}
+
+const SHAPES = [
+  "M-4,0A4,4 0 1,0 4,0A4,4 0 1,0 -4,0Z",
+  "M-3.6,-3.6H3.6V3.6H-3.6Z",
+  "M0,-5L4.6,3.4H-4.6Z",
+  "M0,-5L4.4,0L0,5L-4.4,0Z",
+  "M0,5L4.6,-3.4H-4.6Z",
+  "M-1.6,-4.8H1.6V-1.6H4.8V1.6H1.6V4.8H-1.6V1.6H-4.8V-1.6H-1.6Z",
+  "M-4.6,-2.6L-2.6,-4.6L0,-2L2.6,-4.6L4.6,-2.6L2,0L4.6,2.6L2.6,4.6L0,2L-2.6,4.6L-4.6,2.6L-2,0Z",
+  "M0,-5.2L1.5,-1.8L5,-1.6L2.3,.7L3.2,4.2L0,2.3L-3.2,4.2L-2.3,.7L-5,-1.6L-1.5,-1.8Z",
+];
+const COLOURS = 5;
+
+// Width -> one of five colours by its logarithm.
+function widthColours(widths) {
+  const known = widths.filter((width) => typeof width === "number" && width > 0);
+  const low = Math.log(Math.min(...new Set(known))), high = Math.log(Math.max(...new Set(known)));
+  return (width) => (typeof width !== "number" || width <= 0 || !(high > low) ? 0 : Math.round(((Math.log(width) - low) / (high - low)) * (COLOURS - 1)));
+}

@@ -1,0 +1,118 @@
+// A proxy against the target, one point per network: colour by width, shape by family.
+const PLOT = { width: 900, height: 470, left: 70, right: 16, top: 12, bottom: 48 };
+
+function scatterPoints(state) {
+  const values = measured(state.proxy);
+  if (values === null) return null;
+  const target = population[state.target] || [];
+  return values
+    .map(([network, value, error]) => ({ network, x: value, error, y: target[network] }))
+    .filter((point) => typeof point.y === "number")
+    .filter((point) => population.status[point.network] === "converged" || state.unconverged)
+    .filter((point) => population.task[point.network] === state.plotTask)
+    .filter((point) => !state.family || population.family[point.network] === state.family);
+}
+
+function drawScatter(state) {
+  const place = byId("scatter"), about = byId("scatter-about");
+  place.replaceChildren();
+  const points = state.proxy === null ? [] : scatterPoints(state);
+  if (points === null) {
+    about.textContent = "The scorer makes this baseline from the configurations; it has no measurements to draw.";
+    return;
+  }
+  if (!points.length) {
+    about.textContent = "There is no network with a value of this proxy here.";
+    return;
+  }
+  const positive = points.every((point) => point.x > 0);
+  const log = positive && (state.log === "auto" ? spread(points) > 30 : state.log === "log");
+  const entry = entryOf.get(state.proxy) || {};
+  const direction = entry.higher_means === "better" ? " A larger value predicts a smaller target." : "";
+  about.textContent = `${points.length} networks of ${state.plotTask}.${log ? " Logarithmic axis." : ""}${state.log === "log" && !positive ? " Not all values are positive, so the axis is linear." : ""}${direction}`;
+  const x = scale(points.map((point) => point.x), PLOT.left, PLOT.width - PLOT.right, log);
+  const y = scale(points.map((point) => point.y), PLOT.height - PLOT.bottom, PLOT.top, false);
+  const picture = svg("svg", { viewBox: `0 0 ${PLOT.width} ${PLOT.height}`, width: PLOT.width, height: PLOT.height, role: "img", "aria-label": `${state.proxy} against ${state.target}, ${points.length} networks of ${state.plotTask}` });
+  axes(picture, x, y, state.proxy, state.target);
+  const widths = population.width || [];
+  const colour = widthColours(widths);
+  const families = [...new Set(points.map((point) => population.family ? population.family[point.network] : ""))].sort();
+  const shapeOf = new Map(families.map((family, index) => [family, SHAPES[index % SHAPES.length]]));
+  const layer = svg("g");
+  for (const point of points) {
+    point.px = x(point.x);
+    point.py = y(point.y);
+    const family = population.family ? population.family[point.network] : "";
+    point.node = svg("path", { class: `point w${colour(widths[point.network])}`, d: shapeOf.get(family), transform: `translate(${point.px.toFixed(1)},${point.py.toFixed(1)})`, "data-cell": population.cell[point.network], "data-x": exact(point.x), "data-y": exact(point.y) });
+    layer.append(point.node);
+  }
+  picture.append(layer);
+  hover(picture, points, state);
+  place.append(scatterLegend(points, widths, colour, families, shapeOf), picture);
+}
+
+function spread(points) {
+  let low = Infinity, high = 0;
+  for (const point of points) { low = Math.min(low, point.x); high = Math.max(high, point.x); }
+  return high / low;
+}
+
+function axes(picture, x, y, xTitle, yTitle) {
+  const right = PLOT.width - PLOT.right, bottom = PLOT.height - PLOT.bottom;
+  for (const tick of x.ticks) {
+    picture.append(svg("line", { class: "grid", x1: x(tick), x2: x(tick), y1: PLOT.top, y2: bottom }),
+      svg("text", { x: x(tick), y: bottom + 17, "text-anchor": "middle" }, short(tick)));
+  }
+  for (const tick of y.ticks) {
+    picture.append(svg("line", { class: "grid", x1: PLOT.left, x2: right, y1: y(tick), y2: y(tick) }),
+      svg("text", { x: PLOT.left - 7, y: y(tick) + 4, "text-anchor": "end" }, short(tick)));
+  }
+  const title = xTitle.length > 90 ? `${xTitle.slice(0, 89)}…` : xTitle;
+  picture.append(svg("text", { class: "strong", x: (PLOT.left + right) / 2, y: PLOT.height - 8, "text-anchor": "middle" }, title),
+    svg("text", { class: "strong", transform: `translate(15,${(PLOT.top + bottom) / 2}) rotate(-90)`, "text-anchor": "middle" }, yTitle));
+}
+
+function hover(picture, points, state) {
+  let near = null;
+  const leave = () => {
+    if (near) near.node.classList.remove("near");
+    near = null;
+    hideTip();
+  };
+  picture.addEventListener("pointerleave", leave);
+  picture.addEventListener("pointermove", (event) => {
+    const box = picture.getBoundingClientRect();
+    const px = ((event.clientX - box.left) / box.width) * PLOT.width, py = ((event.clientY - box.top) / box.height) * PLOT.height;
+    let best = null, distance = 400;
+    for (const point of points) {
+      const squared = (point.px - px) ** 2 + (point.py - py) ** 2;
+      if (squared < distance) { distance = squared; best = point; }
+    }
+    if (best !== near) {
+      leave();
+      near = best;
+      if (near) near.node.classList.add("near");
+    }
+    if (near) showTip(describe(near, state), event.clientX, event.clientY);
+  });
+}
+
+function describe(point, state) {
+  const lines = [`${state.proxy}: ${exact(point.x)}${typeof point.error === "number" ? ` ± ${short(point.error)}` : ""}`, `${state.target}: ${exact(point.y)}`];
+  for (const name of ["family", "width", ...board.axes, "seed", "parameters", "train_error", "test_error", "status"]) {
+    if (population[name] && !lines.some((line) => line.startsWith(`${name}: `))) lines.push(`${name}: ${exact(population[name][point.network])}`);
+  }
+  return lines.join("\n");
+}
+
+function scatterLegend(points, widths, colour, families, shapeOf) {
+  const legend = element("div", { class: "legend" });
+  const sample = (shape, name) => svg("svg", { width: 14, height: 14, viewBox: "-7 -7 14 14", "aria-hidden": "true" }, svg("path", { class: name, d: shape }));
+  const shown = [...new Set(points.map((point) => widths[point.network]))].filter((width) => typeof width === "number").sort((a, b) => a - b);
+  for (let index = 0; index < COLOURS; index++) {
+    const own = shown.filter((width) => colour(width) === index);
+    if (own.length) legend.append(element("span", {}, sample(SHAPES[0], `w${index}`), `width ${short(own[0])}${own.length > 1 ? `–${short(own[own.length - 1])}` : ""}`));
+  }
+  if (families.length > 1) for (const family of families) legend.append(element("span", {}, sample(shapeOf.get(family), "strong"), family === null ? MISSING : family));
+  return legend;
+}

@@ -1,0 +1,34 @@
+// Numbers and words.
+const MISSING = "–";
+
+function rounded(value, digits = 3) {
+  if (typeof value !== "number") return value === null || value === undefined ? MISSING : String(value);
+  const text = value.toFixed(digits);
+  return Number(text) === 0 ? text.replace("-", "") : text;
+}
+
+// Three significant digits, for quantities of any size.
+function short(value) {
+  if (typeof value !== "number") return value === null || value === undefined ? MISSING : String(value);
+  if (value === 0) return "0";
+  const size = Math.abs(value);
+  if (size >= 1e5 || size < 1e-3) return value.toExponential(2);
+  return String(Number(value.toPrecision(3)));
+}
+
+function exact(value) {
+  return value === null || value === undefined ? "" : String(value);
+}
+
+function interval(low, high) {
+  return typeof low === "number" && typeof high === "number" ? `[${rounded(low)}, ${rounded(high)}]` : "";
+}
+
+const MARKS = {
+  Simpson: "The pooled association is not borne out among networks of equal family and width: what the proxy sees may be the width.",
+  unreliable: "Fewer than 30 configurations: the interval is unreliable.",
+  "low coverage": "Measured on less than 90 % of the networks, so it has no rank here.",
+  "few values": "Hardly any distinct values.",
+};
+
+const BASELINE_ABOUT = "Baselines: what is known without any proxy. A proxy should beat them.";

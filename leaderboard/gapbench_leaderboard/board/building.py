@@ -1,0 +1,60 @@
+"""The files of a board."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from .csv_text import csv_text
+from .document import document, json_text
+from .files import write_atomically
+from .markdown import markdown_text
+from .page import page_text
+
+
+def build(
+    folder: Path,
+    *,
+    population: pd.DataFrame,
+    measurements: pd.DataFrame,
+    scores: pd.DataFrame,
+    axes: Sequence[str],
+    suite: Mapping[str, Any],
+    entries: Mapping[str, Mapping[str, Any]],
+    notes: Sequence[str] = (),
+) -> list[Path]:
+    """Write `scores.csv`, `population.csv`, `measurements.csv`, `data.json`, `board.md` and `index.html`.
+
+    Every file is replaced whole. Numbers are written in full precision, the same in every file; missing
+    cells are empty in CSV and null in JSON.
+
+    Args:
+        folder: of the board; made if it does not exist.
+        population: one row per network; at least `cell`, `task`, `status` and the targets.
+        measurements: one row per network and proxy: `cell`, `proxy`, `value`, `status`.
+        scores: the long form of `gapbench_leaderboard.scores.score_population`.
+        axes: columns of the population that the grid varies.
+        suite: `name`, `version`, `summary`, `planned` (networks), `samples` (that proxies see).
+        entries: label -> `proxy`, `version`, `summary`, `reference`, `higher_means`, `options`.
+        notes: sentences that a reader of the board must know.
+
+    Returns:
+        The paths written.
+    """
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    content = document(population, measurements, scores, axes, suite, entries, notes)
+    data = json_text(content)
+    title = f"gapbench board: {content['suite'].get('name', '')} {content['suite'].get('version', '')}"
+    texts = {
+        "scores.csv": csv_text(scores),
+        "population.csv": csv_text(population),
+        "measurements.csv": csv_text(measurements),
+        "data.json": data,
+        "board.md": markdown_text(content, population, measurements, scores),
+        "index.html": page_text(title.strip(), data),
+    }
+    return [write_atomically(folder / name, text) for name, text in texts.items()]

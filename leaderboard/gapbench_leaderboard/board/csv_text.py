@@ -1,0 +1,20 @@
+"""Tables as CSV in full precision."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+import pandas as pd
+
+from .numbers import exact
+
+
+def csv_text(frame: pd.DataFrame) -> str:
+    """RFC 4180 with line feeds: floats as `repr`, missing cells empty, text quoted where it must be."""
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow([exact(name) for name in frame.columns])
+    columns = [[exact(value) for value in frame.iloc[:, position]] for position in range(frame.shape[1])]
+    writer.writerows(zip(*columns))
+    return stream.getvalue()

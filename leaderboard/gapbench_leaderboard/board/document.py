@@ -1,0 +1,104 @@
+"""The board's data as one JSON document, from which the page is drawn."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from gapbench_leaderboard.scores import BASELINES
+
+from .numbers import plain
+from .ranked import MEASURED_BASELINES
+
+FORMAT = 1
+
+SCORER_BASELINES = {
+    "width": "The width multiplier itself. Made by the scorer; no proxy may see it.",
+    "hyperparameter_oracle": "Cross-fitted regression of the target on family, width and all axes. Made by "
+    "the scorer; no proxy may see them.",
+    "noisy_oracle": "The target plus Gaussian noise of half its standard deviation. Made by the scorer.",
+}
+
+
+def document(
+    population: pd.DataFrame,
+    measurements: pd.DataFrame,
+    scores: pd.DataFrame,
+    axes: Sequence[str],
+    suite: Mapping[str, Any],
+    entries: Mapping[str, Mapping[str, Any]],
+    notes: Sequence[str],
+) -> dict[str, Any]:
+    """The content of `data.json`.
+
+    `population`, `measurements` and `scores` are tables by column. A column is a list of cells (null where
+    missing), or, for text that repeats, `{"names": [...], "codes": [...]}` with code -1 where missing.
+    `proxies` lists the entries: what was measured, under which label, with which options.
+    """
+    return {
+        "format": FORMAT,
+        "suite": plain(dict(suite)),
+        "notes": plain(list(notes)),
+        "axes": plain(list(axes)),
+        "targets": plain(list(dict.fromkeys(scores["target"]))),
+        "tasks": plain(sorted(map(str, population["task"].dropna().unique()))),
+        "families": plain(sorted(map(str, population["family"].dropna().unique())))
+        if "family" in population.columns
+        else [],
+        "proxies": proxy_entries(measurements, scores, entries),
+        "population": columns(population),
+        "measurements": columns(measurements),
+        "scores": columns(scores),
+    }
+
+
+def proxy_entries(
+    measurements: pd.DataFrame, scores: pd.DataFrame, entries: Mapping[str, Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    """One entry per label: those described, then others that were measured, then the scorer's baselines."""
+    scored = [name for name in dict.fromkeys(scores["proxy"].dropna().astype(str)) if name]
+    labels = list(dict.fromkeys([*map(str, entries), *measurements["proxy"].astype(str).unique(), *scored]))
+    found = []
+    for label in labels:
+        entry = dict(entries.get(label, {}))
+        made = label in BASELINES and label not in entries
+        if made:
+            entry = {"proxy": label, "summary": SCORER_BASELINES.get(label, "Made by the scorer.")}
+        entry = {**entry, "label": label, "made_by_scorer": made}
+        entry["baseline"] = made or str(entry.get("proxy", label)) in MEASURED_BASELINES
+        found.append(plain(entry))
+    return found
+
+
+def baseline_labels(entries: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Labels of the entries that are baselines."""
+    return [entry["label"] for entry in entries if entry["baseline"]]
+
+
+def columns(frame: pd.DataFrame) -> dict[str, Any]:
+    """A table by column; text that repeats is coded."""
+    result: dict[str, Any] = {}
+    for position, name in enumerate(frame.columns):
+        cells = [plain(value) for value in frame.iloc[:, position]]
+        result[plain(str(name))] = _coded(cells)
+    return result
+
+
+def _coded(cells: list[Any]) -> Any:
+    if not cells or not all(cell is None or isinstance(cell, str) for cell in cells):
+        return cells
+    names = {name: code for code, name in enumerate(dict.fromkeys(c for c in cells if c is not None))}
+    if 2 * len(names) > len(cells):
+        return cells
+    return {"names": list(names), "codes": [-1 if cell is None else names[cell] for cell in cells]}
+
+
+def json_text(content: Mapping[str, Any]) -> str:
+    """JSON that may stand inside an HTML script element: the characters that could end it are escaped."""
+    text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text

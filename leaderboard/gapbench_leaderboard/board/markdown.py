@@ -1,0 +1,132 @@
+"""The board as Markdown, for a repository's README."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from .document import baseline_labels
+from .numbers import exact, plain, rounded
+from .ranked import Ranked, ranked
+from .terminal import MARKS, marks_of
+
+HEADINGS = {
+    "value": "tau",
+    "low": "low",
+    "high": "high",
+    "within": "tau within width",
+    "pooled": "pooled tau",
+    "seconds": "seconds",
+}
+
+
+def markdown_text(
+    content: Mapping[str, Any], population: pd.DataFrame, measurements: pd.DataFrame, scores: pd.DataFrame
+) -> str:
+    """The rankings of every target over all tasks and of `gap` (the first target) per task; statuses; and the
+    same rankings in full precision."""
+    suite = content["suite"]
+    labels = baseline_labels(content["proxies"])
+    lines = [f"# gapbench board: {escape(suite.get('name', ''))} {escape(suite.get('version', ''))}".rstrip()]
+    if suite.get("summary"):
+        lines += ["", escape(suite["summary"])]
+    lines += ["", _networks(population, suite.get("planned"))]
+    lines += ["", *(f"- {escape(note)}" for note in content["notes"])] if content["notes"] else []
+    full: list[str] = []
+    for target, task in _scopes(content):
+        found = ranked(scores, target=target, task=task, baselines=labels)
+        if found is None:
+            continue
+        title = f"{escape(target)}, " + (f"task {escape(task)}" if task else "mean over tasks")
+        lines += ["", f"## Ranked by tau with {title}", "", *_table(found), "", *_legend(found)]
+        full += ["", f"### {title}", "", *_exact_table(found)]
+    if not full:
+        lines += ["", "No proxy could be ranked."]
+    lines += ["", "## Measurements", "", *_statuses(content, measurements)]
+    if full:
+        lines += ["", "<details><summary>The rankings in full precision</summary>", *full, "", "</details>"]
+    return "\n".join(lines) + "\n"
+
+
+def escape(value: object) -> str:
+    """Text that Markdown and HTML show as it is, within one cell of a table."""
+    text = html.escape(exact(value), quote=False)
+    text = "".join(f"\\{c}" if c in "\\`*_{}[]#|~!" else c for c in text)
+    return " ".join(text.split())
+
+
+def _scopes(content: Mapping[str, Any]) -> list[tuple[str, str]]:
+    targets: Sequence[str] = content["targets"]
+    tasks: Sequence[str] = content["tasks"]
+    scopes = [(target, "") for target in targets]
+    if len(tasks) > 1 and targets:
+        scopes[1:1] = [(targets[0], task) for task in tasks]
+    return scopes
+
+
+def _networks(population: pd.DataFrame, planned: Any) -> str:
+    counts = population["status"].value_counts()
+    text = f"Networks: {len(population)}" + (f" of {planned} planned" if planned else "")
+    return text + " (" + ", ".join(f"{count} {escape(status)}" for status, count in counts.items()) + ")."
+
+
+def _table(found: Ranked) -> list[str]:
+    lines = ["| rank | proxy | tau | 95 % interval | within width | pooled | networks | seconds | marks |"]
+    lines.append("|---:|---|---:|---|---:|---:|---:|---:|---|")
+    for row in found.table.to_dict("records"):
+        interval = "" if row["low"] != row["low"] else f"[{rounded(row['low'])}, {rounded(row['high'])}]"
+        name = escape(row["proxy"])
+        cells = [
+            _rank(row["rank"]),
+            f"*{name}*" if row["baseline"] else name,
+            rounded(row["value"]),
+            interval,
+            rounded(row["within"]),
+            rounded(row["pooled"]),
+            f"{row['models']}/{'?' if found.networks is None else found.networks}",
+            rounded(row["seconds"]),
+            " ".join(marks_of(row)),
+        ]
+        lines.append("| " + " | ".join(cells) + " |")
+    return lines
+
+
+def _legend(found: Ranked) -> list[str]:
+    used = {mark for row in found.table.to_dict("records") for mark in marks_of(row)}
+    lines = [
+        f"Ceiling, {name}: {rounded(value)} [{rounded(low)}, {rounded(high)}]."
+        for name, (value, low, high) in found.ceilings.items()
+    ]
+    lines += [f"{mark}: {meaning}." for mark, meaning in MARKS.items() if mark in used]
+    lines.append("Baselines in italics. A dash: no rank, or not defined.")
+    return [f"- {line}" for line in lines]
+
+
+def _exact_table(found: Ranked) -> list[str]:
+    lines = ["| proxy | " + " | ".join(HEADINGS.values()) + " |", "|---" * (1 + len(HEADINGS)) + "|"]
+    for row in found.table.to_dict("records"):
+        cells = [escape(row["proxy"]), *(exact(row[name]) for name in HEADINGS)]
+        lines.append("| " + " | ".join(cells) + " |")
+    return lines
+
+
+def _statuses(content: Mapping[str, Any], measurements: pd.DataFrame) -> list[str]:
+    lines = ["| proxy | ok | not applicable | failed | most frequent reason |", "|---|---:|---:|---:|---|"]
+    for entry in content["proxies"]:
+        if entry["made_by_scorer"]:
+            continue
+        own = measurements[measurements["proxy"].astype(str) == entry["label"]]
+        counts = own["status"].value_counts()
+        cells = [str(int(counts.get(status, 0))) for status in ("ok", "not_applicable", "failed")]
+        reasons = own["reason"].dropna().astype(str) if "reason" in own.columns else pd.Series(dtype=str)
+        reasons = reasons[reasons != ""]
+        reason = escape(plain(reasons.value_counts().index[0])) if len(reasons) else ""
+        lines.append(f"| {escape(entry['label'])} | " + " | ".join(cells) + f" | {reason} |")
+    return lines
+
+
+def _rank(value: float) -> str:
+    return "–" if value != value else str(int(value))

@@ -1,0 +1,54 @@
+"""One way to write a number, so that no two files of a board can differ in a digit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+
+def plain(value: Any) -> Any:
+    """A cell of a table as a plain Python value: bool, int, float, str, or None where it is missing.
+
+    Infinities become the texts "inf" and "-inf", which JSON can hold; lone surrogates, which UTF-8 cannot,
+    are replaced.
+    """
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode("utf-8")
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, np.bool_):
+        return bool(value)
+    if isinstance(value, (int, np.integer)):
+        return int(value)
+    if isinstance(value, (float, np.floating)):
+        number = float(value)
+        if math.isnan(number):
+            return None
+        return number if math.isfinite(number) else repr(number)
+    if isinstance(value, Mapping):
+        return {str(plain(str(key))): plain(entry) for key, entry in value.items()}
+    if isinstance(value, (list, tuple, np.ndarray)):
+        return [plain(entry) for entry in value]
+    if value != value or type(value).__name__ == "NAType":  # pandas.NaT, pandas.NA
+        return None
+    return plain(str(value))
+
+
+def exact(value: Any) -> str:
+    """The text of a cell in full precision: `repr` of floats, which reads back as the same number."""
+    value = plain(value)
+    if value is None:
+        return ""
+    return repr(value) if isinstance(value, float) else str(value)
+
+
+def rounded(value: Any, digits: int = 3) -> str:
+    """A number rounded for people; an en dash where it is missing; no minus before zero."""
+    value = plain(value)
+    if value is None or isinstance(value, str):
+        return value or "–"
+    text = f"{value:.{digits}f}"
+    return text.lstrip("-") if float(text) == 0 else text
