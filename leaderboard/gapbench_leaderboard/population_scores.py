@@ -64,7 +64,8 @@ def score_population(
         seed: of the bootstrap; the same tables and seed give the same scores.
         correctness: for each cell its test correctness, a bool array of shape (test_size,), or the pair
             (packed train bits, packed test bits) of `numpy.packbits`, whose test size the population's
-            `test_size` gives. Test examples then are resampled jointly for all networks of a task.
+            `test_size` gives. Test examples then are resampled jointly for all networks of a task. All
+            ranked networks need it, or none; without it test errors are independent binomials.
         higher_means: the direction of each proxy, "worse" (a larger value predicts a larger target; the
             default) or "better" (the value is negated before it is scored).
         strata: columns of the within-stratum tau; family and width if not given.

@@ -144,6 +144,48 @@ def test_the_order_of_rows_and_other_proxies_change_nothing(scored) -> None:
     pd.testing.assert_frame_equal(ours, theirs)
 
 
+def test_correctness_of_the_test_examples_replaces_independent_noise() -> None:
+    random = np.random.default_rng(5)
+    table = population().assign(test_size=200)
+    wrong = (
+        np.arange(200) < np.round(200 * (0.3 + table["gap"].to_numpy()))[:, None]
+    )  # nested: one order of examples
+    table["test_error"] = wrong.mean(axis=1)
+    table["gap"] = table["test_error"]
+    measured = measurements(table, x=table["gap"] + 0.02 * random.standard_normal(len(table)))
+    bits = {cell: (b"", np.packbits(~row).tobytes()) for cell, row in zip(table["cell"], wrong)}
+    plain = {cell: ~row for cell, row in zip(table["cell"], wrong)}
+    options = {"axes": AXES, "replicates": 40, "pair_replicates": 5, "prediction_replicates": 2}
+    joint = score_population(table, measured, correctness=bits, **options)
+    pd.testing.assert_frame_equal(joint, score_population(table, measured, correctness=plain, **options))
+    independent = score_population(table, measured, **options)
+    # networks that fail on nested sets of examples are ordered rightly by any test set
+    assert value_of(joint, "", "ceiling_network") > value_of(independent, "", "ceiling_network") + 0.01
+    assert value_of(joint, "x", "tau") == value_of(independent, "x", "tau")
+    with pytest.raises(TableError, match="no per-example correctness"):
+        score_population(table, measured, correctness=dict(list(bits.items())[1:]), **options)
+
+
+def test_repeated_measurements_give_repeatability_and_nothing_else(scored) -> None:
+    table, scores = scored
+    first = measurements(table, noisy=table["noisy"].to_numpy()).assign(repeat=0)
+    second = first.assign(repeat=1, value=first["value"] ** 3)
+    found = score_population(table, pd.concat([first, second]), axes=AXES, replicates=20)
+    assert value_of(found, "noisy", "repeatability") == 1.0
+    assert value_of(found, "noisy", "tau") == value_of(scores, "noisy", "tau")
+
+
+def test_networks_that_did_not_converge_are_kept_for_comparison_only() -> None:
+    table = population()
+    table.loc[:3, "status"] = "not_converged"
+    values = table["gap"].to_numpy().copy()
+    values[:4] = -values[:4]
+    found = score_population(table, measurements(table, x=values), axes=AXES, replicates=20)
+    assert value_of(found, "x", "tau") == 1.0
+    assert value_of(found, "x", "tau_with_not_converged") < 1.0
+    assert value_of(found, "x", "left_out:not_converged") == 4
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -175,11 +175,14 @@ def grid(random: np.random.Generator) -> pd.DataFrame:
 def test_incremental_information_tells_what_the_axes_do_not() -> None:
     random = np.random.default_rng(4)
     frame = grid(random)
+    frame = pd.concat([frame.assign(c=c) for c in range(4)], ignore_index=True)
+    hidden = random.standard_normal(len(frame))
+    frame = frame.assign(y=frame["y"] - frame["hidden"] + hidden, hidden=hidden)
     frame["repeats"] = 3.0 * frame["a"] + (frame["b"] == "q")
     frame["noise"] = random.standard_normal(len(frame))
-    assert incremental_information(frame, "hidden", "y", ["a", "b"]) > 0.6
-    assert abs(incremental_information(frame, "repeats", "y", ["a", "b"])) < 0.15
-    assert incremental_information(frame, "noise", "y", ["a", "b"]) < 0.1
+    assert incremental_information(frame, "hidden", "y", ["a", "b", "c"]) > 0.6
+    assert abs(incremental_information(frame, "repeats", "y", ["a", "b", "c"])) < 0.15
+    assert incremental_information(frame, "noise", "y", ["a", "b", "c"]) < 0.1
 
 
 def test_the_bordered_system_equals_two_plain_ridge_regressions() -> None:
@@ -255,12 +258,13 @@ def test_correctness_is_read_packed_and_unpacked() -> None:
     right = random.random((2, 13)) < 0.7
     packed = {"a": (b"", np.packbits(right[0]).tobytes()), "b": (None, np.packbits(right[1]))}
     found = joint_noise(["a", "b"], packed, [13, 13])
-    assert found is not None
     np.testing.assert_array_equal(found.wrong, ~right)
     plain = joint_noise(["a", "b"], {"a": right[0], "b": right[1]}, [None, None])
-    assert plain is not None
     np.testing.assert_array_equal(plain.wrong, ~right)
-    assert joint_noise(["a", "c"], packed, [13, 13]) is None
+    with pytest.raises(TableError, match="1 of 2 networks have no"):
+        joint_noise(["a", "c"], packed, [13, 13])
+    with pytest.raises(TableError, match="share their test set"):
+        joint_noise(["a", "b"], {"a": right[0], "b": right[1][:9]}, [None, None])
     with pytest.raises(TableError, match="do not fit"):
         joint_noise(["a", "b"], packed, [130, 130])
     with pytest.raises(TableError, match="bool array"):

@@ -31,7 +31,7 @@ ALL = ""
 def noise_of(study: Study, correctness: Mapping[str, Any] | None) -> tuple[TestNoise | None, int | None]:
     """Test noise of a study and its smallest test size; None where the tables do not tell.
 
-    With per-example correctness of all networks test examples are drawn jointly. Else test errors are
+    With per-example correctness test examples are drawn jointly for all networks. Without it test errors are
     independent binomials of `test_size`: around `test_error` where the table has it, around the target
     (clipped to [0, 1], as if the training error were 0) where it has not.
     """
@@ -41,11 +41,10 @@ def noise_of(study: Study, correctness: Mapping[str, Any] | None) -> tuple[TestN
     smallest = int(sizes.min()) if known else None
     if study.target_name not in FRACTIONS:
         return None, None
-    if correctness is not None:
+    if correctness:
         expected = [int(size) if np.isfinite(size) else None for size in sizes]
         joint = joint_noise([str(cell) for cell in networks["cell"]], _by_text(correctness), expected)
-        if joint is not None:
-            return joint, smallest if smallest is not None else joint.wrong.shape[1]
+        return joint, smallest if smallest is not None else joint.wrong.shape[1]
     if not known or smallest is None or smallest < 1:
         return None, None
     error = numeric(networks, "test_error") if "test_error" in networks.columns else study.target

@@ -53,6 +53,7 @@ class Replicates:
     _counts: dict[tuple[str, str, bytes], list[PairCounts]] = field(default_factory=dict)
     shared: dict[tuple[str, bytes], float] = field(default_factory=dict)
     """Numbers that depend on the networks measured, not on the proxy."""
+    _axis_cells: dict[bytes, dict[str, Cells]] = field(default_factory=dict)
     _matched: dict[bytes, tuple[PairList, Multiplicities]] = field(default_factory=dict)
 
     @cached_property
@@ -195,8 +196,13 @@ class Replicates:
         return np.column_stack([self.study.family[rows], axis_codes(frame, self.grid_axes)])
 
     def _cells(self, rows: NDArray[np.intp]) -> dict[str, Cells]:
-        codes = self.grid_codes(rows)
-        return {axis: axis_cells(codes, position + 1) for position, axis in enumerate(self.grid_axes)}
+        key = rows.tobytes()
+        if key not in self._axis_cells:
+            codes = self.grid_codes(rows)
+            self._axis_cells[key] = {
+                axis: axis_cells(codes, position + 1) for position, axis in enumerate(self.grid_axes)
+            }
+        return self._axis_cells[key]
 
     def codes(self, kind: str) -> NDArray[np.int64]:
         """Group numbers of all networks, shape (networks,)."""

@@ -104,17 +104,23 @@ def unpack_test(entry: Any, test_size: int | None, cell: str) -> NDArray[np.bool
     return array
 
 
-def joint_noise(
-    cells: list[str], correctness: Mapping[str, Any], sizes: list[int | None]
-) -> JointNoise | None:
-    """Joint noise of the networks `cells`; None unless all have correctness on the same number of examples.
+def joint_noise(cells: list[str], correctness: Mapping[str, Any], sizes: list[int | None]) -> JointNoise:
+    """Joint noise of the networks `cells`, which must have correctness on the same test examples.
 
     Raises:
-        TableError: for malformed entries.
+        TableError: for a network without correctness, different numbers of examples, or malformed entries.
     """
-    if not cells or any(cell not in correctness for cell in cells):
-        return None
+    missing = [cell for cell in cells if cell not in correctness]
+    if missing:
+        raise TableError(
+            f"{len(missing)} of {len(cells)} networks have no per-example correctness, first {missing[0]!r}: "
+            "give it for all networks that are ranked, or for none (then test errors are taken as independent)"
+        )
     rows = [unpack_test(correctness[cell], size, cell) for cell, size in zip(cells, sizes)]
-    if len({len(row) for row in rows}) > 1:
-        return None
+    for cell, row in zip(cells, rows):
+        if len(row) != len(rows[0]):
+            raise TableError(
+                f"networks of one task must share their test set, but {cell!r} has the correctness of {len(row)} "
+                f"examples and {cells[0]!r} of {len(rows[0])}"
+            )
     return JointNoise(~np.stack(rows))

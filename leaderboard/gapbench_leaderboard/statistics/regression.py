@@ -10,6 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 _FEW_LEVELS = 12
+_PRODUCT_SCALE = 1 / 3
 _PENALTIES = 10.0 ** np.arange(-3, 3.5, 0.5)
 
 
@@ -24,7 +25,7 @@ def design(frame: pd.DataFrame, axes: Sequence[str]) -> NDArray[np.float64]:
     """Main effects and pairwise products of the axes, shape (rows, features), standardised.
 
     A numeric axis with more than 12 levels enters as its standardised value and square, every other axis as
-    one indicator per level.
+    one indicator per level. Products are scaled by 1/3: a ridge penalty then shrinks them more than main effects.
     """
     blocks = [_axis(frame[axis]) for axis in axes]
     blocks = [block for block in blocks if block.shape[1]]
@@ -34,10 +35,16 @@ def design(frame: pd.DataFrame, axes: Sequence[str]) -> NDArray[np.float64]:
     ]
     if not blocks:
         return np.zeros((len(frame), 0))
-    features = np.concatenate([*blocks, *products], axis=1)
-    features = features - features.mean(axis=0)
-    scale = features.std(axis=0)
-    return features[:, scale > 1e-12] / scale[scale > 1e-12]
+    main = _standardised(np.concatenate(blocks, axis=1))
+    if not products:
+        return main
+    return np.concatenate([main, _standardised(np.concatenate(products, axis=1)) * _PRODUCT_SCALE], axis=1)
+
+
+def _standardised(features: NDArray[np.float64]) -> NDArray[np.float64]:
+    centred = features - features.mean(axis=0)
+    scale = centred.std(axis=0)
+    return centred[:, scale > 1e-12] / scale[scale > 1e-12]
 
 
 def cross_fitted(
