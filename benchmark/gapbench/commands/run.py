@@ -13,9 +13,7 @@ import click
 @click.option("--data", "data_dir", type=click.Path(path_type=Path), help="Data folder (or GAPBENCH_DATA).")
 @click.option("--device", default="auto", type=click.Choice(["auto", "cpu", "cuda"]), show_default=True)
 @click.option("--workers", type=click.IntRange(min=1), help="Processes (default: one per core; 4 on CUDA).")
-@click.option(
-    "--limit", type=click.IntRange(min=1), help="Only so many networks, balanced over tasks."
-)
+@click.option("--limit", type=click.IntRange(min=1), help="Only so many networks, balanced over tasks.")
 @click.option("--proxies", help="Only these proxies, separated by commas.")
 @click.option("--retry-failed", is_flag=True, help="Repeat what has status failed.")
 def run_command(

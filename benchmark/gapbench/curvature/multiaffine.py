@@ -61,6 +61,8 @@ def _allowed(node: Node, depends: dict[int, frozenset[str]]) -> bool:
         # The two factors; an added bias (addmm's first, convolution's third argument) is harmless.
         first = 1 if node.op in ("addmm", "baddbmm", "addmv") else 0
         return _disjoint(node.arguments[first : first + 2], depends)
+    if node.op in ("native_layer_norm", "native_group_norm"):  # of data alone: affine in its own parameters
+        return isinstance(node.arguments[0], Ref) and not depends[node.arguments[0].index]
     if node.op in BATCH_NORM:
         return not batch_norm_trains(node) and _disjoint(node.arguments[:2], depends)
     return False

@@ -204,8 +204,18 @@ def _by_vmap(
             index = torch.tensor(k, device=inputs.device)
             parts = []
             for examples in inputs.split(group):
-                gradients = vmap(grad(scalar), in_dims=(None, 0, None))(parameters, examples, index)
-                squares = [g.double().flatten(1).pow(2).sum(1) for g in gradients.values()]
-                parts.append(torch.stack(squares).sum(0))
+                parts.append(_batched(grad(scalar), parameters, examples, index))
             columns.append(torch.cat(parts))
     return torch.stack(columns, dim=1)
+
+
+def _batched(
+    gradient: Callable[..., dict[str, Tensor]], parameters: dict[str, Tensor], examples: Tensor, index: Tensor
+) -> Tensor:
+    """Squared gradient norms (n,), batched by vmap, or one by one for an operator vmap cannot batch (PReLU)."""
+    try:
+        gradients = vmap(gradient, in_dims=(None, 0, None))(parameters, examples, index)
+    except RuntimeError:
+        each = [gradient(parameters, example, index) for example in examples]
+        gradients = {name: torch.stack([g[name] for g in each]) for name in parameters}
+    return torch.stack([g.double().flatten(1).pow(2).sum(1) for g in gradients.values()]).sum(0)

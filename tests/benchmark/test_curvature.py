@@ -1,0 +1,198 @@
+import math
+
+import pytest
+import torch
+
+import gapbench
+from benchmark.small_networks import data, dense_hessian, networks
+from gapbench.curvature.eigenvalue import largest_eigenvalue
+from gapbench.curvature.loss import Landscape
+from gapbench.curvature.multiaffine import why_not_multiaffine
+from gapbench.curvature.per_example import squared_gradient_norms
+from gapbench.curvature.trace import gauss_newton_form, gauss_newton_trace, hessian_trace
+from gapbench.curvature.tracing import trace
+
+NETWORKS = networks()
+MULTIAFFINE = {
+    "relu",
+    "leaky",
+    "prelu",
+    "deep_linear",
+    "conv_bn",
+    "depthwise_residual",
+    "scaled",
+    "input_norm",
+}
+
+
+@pytest.fixture(params=sorted(NETWORKS))
+def name(request):
+    return request.param
+
+
+@pytest.fixture(params=["cross_entropy", "mse"])
+def loss(request):
+    return request.param
+
+
+def landscape_of(name, loss, chunk=3):
+    network, shape = NETWORKS[name]
+    return Landscape(network, *data(shape, loss), loss, chunk=chunk)
+
+
+def jacobians(network, inputs):
+    """Logits (n, c) and their derivatives (n, c, d), one example and one output at a time."""
+    parameters = list(network.parameters())
+    rows, logits = [], []
+    with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
+        for x in inputs:
+            outputs = network(x[None])[0]
+            logits.append(outputs.detach())
+            for output in outputs:
+                parts = torch.autograd.grad(output, parameters, retain_graph=True, materialize_grads=True)
+                rows.append(torch.cat([p.reshape(-1) for p in parts]))
+    return torch.stack(logits), torch.stack(rows).reshape(len(inputs), len(logits[0]), -1)
+
+
+def dense_gauss_newton(landscape):
+    logits, jacobian = jacobians(landscape.model, landscape.inputs)
+    inner = torch.eye(3, dtype=torch.float64).expand(len(logits), 3, 3)
+    if landscape.loss == "cross_entropy":
+        p = torch.softmax(logits, 1)
+        inner = torch.diag_embed(p) - p[:, :, None] * p[:, None]
+    return torch.einsum("nci,ncd,ndj->ij", jacobian, inner, jacobian) / len(logits)
+
+
+def test_gradient_and_hessian_products(name, loss):
+    landscape = landscape_of(name, loss)
+    dense = dense_hessian(landscape.model, landscape.inputs, landscape.targets, loss)
+    generator = torch.Generator().manual_seed(2)
+    for _ in range(2):
+        v = torch.randn(landscape.dimension, generator=generator, dtype=torch.float64)
+        torch.testing.assert_close(landscape.hessian_product(v), dense @ v, rtol=1e-9, atol=1e-10)
+    theta = landscape.theta()
+    value, gradient = landscape.value_and_gradient()
+    assert value == pytest.approx(landscape.value(), rel=1e-14)
+    step = 1e-5 * torch.randn(len(theta), generator=generator, dtype=torch.float64)
+    change = (landscape.value(theta + step) - landscape.value(theta - step)) / 2
+    assert change == pytest.approx(float(gradient @ step), rel=1e-5, abs=1e-10)
+
+
+def test_per_example_gradient_norms(name):
+    network, shape = NETWORKS[name]
+    inputs, _ = data(shape, "mse")
+    expected = jacobians(network, inputs)[1].pow(2).sum(2)
+    found = squared_gradient_norms(network, inputs, lambda outputs: outputs, chunk=3)
+    torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-12)
+
+
+def test_gauss_newton(name, loss):
+    landscape = landscape_of(name, loss)
+    dense = dense_gauss_newton(landscape)
+    assert gauss_newton_trace(landscape) == pytest.approx(float(dense.trace()), rel=1e-10)
+    v = torch.randn(landscape.dimension, generator=torch.Generator().manual_seed(4), dtype=torch.float64)
+    assert gauss_newton_form(landscape, v) == pytest.approx(float(v @ dense @ v), rel=1e-10)
+
+
+def test_only_multiaffine_networks_are_recognised_as_such(name):
+    network, shape = NETWORKS[name]
+    obstacle = why_not_multiaffine(trace(network, data(shape, "mse")[0][:2]))
+    assert (obstacle is None) == (name in MULTIAFFINE), obstacle
+
+
+def test_the_trace_equals_that_of_the_dense_hessian(name, loss):
+    landscape = landscape_of(name, loss)
+    expected = float(dense_hessian(landscape.model, landscape.inputs, landscape.targets, loss).trace())
+    found = hessian_trace(landscape, torch.Generator().manual_seed(0), probes=8, exact_below=512)
+    assert found.value == pytest.approx(expected, rel=1e-9, abs=1e-9)
+    assert found.standard_error == 0.0
+    assert found.method == ("gauss_newton" if name in MULTIAFFINE else "unit_vectors")
+
+
+def test_a_sampled_trace_is_within_its_standard_error(loss):
+    for name in sorted(set(NETWORKS) - MULTIAFFINE):
+        landscape = landscape_of(name, loss)
+        expected = float(dense_hessian(landscape.model, landscape.inputs, landscape.targets, loss).trace())
+        found = hessian_trace(landscape, torch.Generator().manual_seed(5), probes=24, exact_below=0)
+        assert found.method == "gauss_newton+hutchinson"
+        assert found.standard_error > 0
+        assert abs(found.value - expected) < 4 * found.standard_error
+
+
+def test_standard_error_of_the_sampled_trace_is_honest():
+    """z-scores of repeated estimates have mean 0 and spread 1."""
+    landscape = landscape_of("gelu", "cross_entropy")
+    expected = float(
+        dense_hessian(landscape.model, landscape.inputs, landscape.targets, "cross_entropy").trace()
+    )
+    scores = []
+    for seed in range(60):
+        found = hessian_trace(landscape, torch.Generator().manual_seed(seed), probes=20, exact_below=0)
+        scores.append((found.value - expected) / found.standard_error)
+    scores = torch.tensor(scores)
+    assert abs(float(scores.mean())) < 4 / math.sqrt(60)
+    assert 0.7 < float(scores.std()) < 1.4
+
+
+def test_top_eigenvalue_is_the_largest_algebraic_one(name, loss):
+    landscape = landscape_of(name, loss)
+    dense = dense_hessian(landscape.model, landscape.inputs, landscape.targets, loss)
+    start = torch.randn(landscape.dimension, generator=torch.Generator().manual_seed(6), dtype=torch.float64)
+    found = largest_eigenvalue(landscape.hessian_product, start, 1e-10, 200)
+    values = torch.linalg.eigvalsh(dense)
+    assert found.value == pytest.approx(float(values[-1]), rel=1e-8, abs=1e-10)
+    assert found.residual <= 1e-9 * float(values.abs().max())
+
+
+@pytest.mark.parametrize(
+    "spectrum", [[-5.0, 1.0, 2.0], [-3.0, -2.0], [0.0, 0.0, 0.0], [4.0], [2.0, 2.0, 2.0]]
+)
+def test_lanczos_on_given_spectra(spectrum):
+    matrix = torch.diag(torch.tensor(spectrum, dtype=torch.float64))
+    basis = torch.linalg.qr(
+        torch.randn(
+            len(spectrum), len(spectrum), generator=torch.Generator().manual_seed(0), dtype=torch.float64
+        )
+    )[0]
+    matrix = basis @ matrix @ basis.T
+    found = largest_eigenvalue(
+        lambda v: matrix @ v, torch.ones(len(spectrum), dtype=torch.float64), 1e-12, 50
+    )
+    assert found.value == pytest.approx(max(spectrum), abs=1e-12)
+
+
+def test_a_capped_lanczos_states_a_residual_that_bounds_the_error():
+    generator = torch.Generator().manual_seed(0)
+    matrix = torch.randn(80, 80, generator=generator, dtype=torch.float64)
+    matrix = matrix + matrix.T
+    start = torch.randn(80, generator=generator, dtype=torch.float64)
+    found = largest_eigenvalue(lambda v: matrix @ v, start, 1e-12, 8)
+    assert found.products == 8
+    assert found.residual > 1e-6
+    assert (torch.linalg.eigvalsh(matrix) - found.value).abs().min() <= found.residual
+
+
+def test_tracing_leaves_the_network_alone_and_sees_every_parameter():
+    network, shape = NETWORKS["conv_bn"]
+    before = {k: v.clone() for k, v in network.state_dict().items()}
+    found = trace(network, data(shape, "mse")[0][:2])
+    used = {n.name for n in found.reachable() if n.kind == "parameter"}
+    assert used == {name for name, _ in network.named_parameters()}
+    assert all(torch.equal(before[k], v) for k, v in network.state_dict().items())
+
+
+@pytest.mark.parametrize("family", ["timm/convmixer", "torchvision/vgg11_bn", "timm/vit_tiny"])
+def test_trace_of_registered_families(family):
+    network = gapbench.build_model(family, 1 / 16, (1, 8, 8), 3, seed=0).double().eval()
+    inputs, targets = data((1, 8, 8), "cross_entropy", count=4)
+    landscape = Landscape(network, inputs, targets, "cross_entropy")
+    found = hessian_trace(landscape, torch.Generator().manual_seed(0), probes=6, exact_below=0)
+    if found.method == "gauss_newton":
+        total, generator = [], torch.Generator().manual_seed(1)
+        for _ in range(40):
+            z = torch.randint(0, 2, (landscape.dimension,), generator=generator).double() * 2 - 1
+            total.append(float(z @ landscape.hessian_product(z)))
+        total = torch.tensor(total, dtype=torch.float64)
+        assert abs(found.value - float(total.mean())) < 4 * float(total.std()) / math.sqrt(40)
+    else:
+        assert found.standard_error > 0

@@ -1,0 +1,124 @@
+import math
+
+import pytest
+import torch
+from torch import nn
+
+import gapbench
+from benchmark.small_networks import data, networks
+from gapbench.curvature.loss import Landscape
+from gapbench.curvature.sharpness import average, maximise
+
+NETWORKS = networks()
+
+
+class Product(nn.Module):
+    """f(x) = a b x, so that with x = y = 1 the loss is 0.5 (ab - 1)^2."""
+
+    def __init__(self, a, b):
+        super().__init__()
+        self.a = nn.Parameter(torch.tensor(float(a), dtype=torch.float64))
+        self.b = nn.Parameter(torch.tensor(float(b), dtype=torch.float64))
+
+    def forward(self, x):
+        return self.a * self.b * x
+
+
+def product_landscape(a, b):
+    one = torch.ones(1, 1, dtype=torch.float64)
+    return Landscape(Product(a, b), one, one, "mse")
+
+
+def generator(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+@pytest.mark.parametrize(("a", "b"), [(1.0, 1.0), (2.0, 0.5), (0.2, 5.0), (1.5, 0.4)])
+@pytest.mark.parametrize("radius", [0.05, 0.3])
+def test_maximum_of_the_product_by_brute_force(a, b, radius):
+    angles = torch.linspace(0, 2 * math.pi, 200_001, dtype=torch.float64)
+    values = 0.5 * ((a + radius * angles.cos()) * (b + radius * angles.sin()) - 1) ** 2
+    expected = float(values.max()) - 0.5 * (a * b - 1) ** 2
+    found = maximise(product_landscape(a, b), radius, 60, 6, generator())
+    assert found.value == pytest.approx(expected, rel=1e-8)
+    assert float(found.perturbation.norm()) <= radius * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("name", sorted(NETWORKS))
+def test_value_is_attained_inside_the_ball_and_grows_with_radius_and_effort(name):
+    network, shape = NETWORKS[name]
+    landscape = Landscape(network, *data(shape, "cross_entropy"), "cross_entropy")
+    theta, base = landscape.theta(), landscape.value()
+    values = []
+    for radius in (0.05, 0.2, 0.5):
+        found = maximise(landscape, radius, 20, 2, generator())
+        assert float(found.perturbation.norm()) <= radius * (1 + 1e-9)
+        assert landscape.value(theta + found.perturbation) - base == pytest.approx(found.value, rel=1e-9)
+        assert 0 <= found.halfway <= found.value
+        values.append(found.value)
+        warm = maximise(landscape, radius, 5, 1, generator(), warm_starts=(found.perturbation,))
+        assert warm.value >= found.value * (1 - 1e-12)
+    assert values == sorted(values)
+
+
+def test_first_order_limit_is_radius_times_gradient_norm():
+    network, shape = NETWORKS["gelu"]
+    landscape = Landscape(network, *data(shape, "cross_entropy"), "cross_entropy")
+    norm = float(landscape.value_and_gradient()[1].norm())
+    found = maximise(landscape, 1e-5, 10, 1, generator())
+    assert found.value == pytest.approx(1e-5 * norm, rel=1e-4)
+
+
+def test_at_a_critical_point_random_starts_find_the_top_of_the_bowl():
+    landscape = product_landscape(2.0, 0.5)  # gradient exactly zero
+    found = maximise(landscape, 1e-3, 40, 3, generator())
+    assert found.value == pytest.approx(0.5 * 1e-6 * 4.25, rel=1e-2)
+
+
+def test_projection_restricts_the_ball():
+    landscape = product_landscape(2.0, 0.5)
+    horizontal = torch.tensor([0.5, 2.0], dtype=torch.float64) / math.sqrt(4.25)
+    found = maximise(landscape, 0.3, 40, 3, generator(), projection=lambda v: horizontal * (horizontal @ v))
+    # Along b/r, a/r: product 1 + eps r + eps^2 / r^2 with r^2 = a^2 + b^2.
+    r = math.sqrt(4.25)
+    assert found.value == pytest.approx((0.3 * r + 0.09 / r**2) ** 2 / 2, rel=1e-9)
+
+
+def test_average_of_the_product_in_closed_form():
+    """(eps^2 r^2 / 2 + eps^4 / 8) / 2 on the sphere (a circle here), for ab = 1."""
+    found = average(product_landscape(2.0, 0.5), 0.3, 4000, generator())
+    expected = (0.09 * 4.25 / 2 + 0.3**4 / 8) / 2
+    assert abs(found.value - expected) < 4 * found.standard_error
+    assert found.standard_error < 0.02 * expected
+
+
+def test_average_tends_to_the_trace_and_antithetic_pairs_cancel_the_gradient():
+    network, shape = NETWORKS["gelu"]
+    inputs, targets = data(shape, "cross_entropy")
+    landscape = Landscape(network, inputs, targets, "cross_entropy")
+    trace = gapbench.measure("hessian_trace", network, inputs, targets).value
+    found = average(landscape, 1e-3, 2000, generator())
+    expected = 1e-6 / (2 * landscape.dimension) * trace
+    assert abs(found.value - expected) < 4 * found.standard_error
+    # Without cancelling, the gradient alone would spread the values by 1e-3 |g| / sqrt(d).
+    spread = 1e-3 * float(landscape.value_and_gradient()[1].norm()) / math.sqrt(landscape.dimension)
+    assert found.standard_error < spread / math.sqrt(2000) / 5
+
+
+def test_proxies_report_effort_and_refuse_wrong_options():
+    network, shape = NETWORKS["relu"]
+    inputs, targets = data(shape, "cross_entropy")
+    found = gapbench.measure("sharpness_full", network, inputs, targets, radius=0.1, steps=10, restarts=2)
+    assert found.details["steps"] == 10
+    assert found.details["restarts"] == 2
+    assert 0 <= found.details["gain_from_doubling"] < 1
+    assert len(found.details["ascents"]) == 2
+    for options, word in (
+        ({"relative_radius": 0.1}, "symmetries"),
+        ({"radius": 0.0}, "radius"),
+        ({"steps": 0}, "steps"),
+    ):
+        failed = gapbench.measure("sharpness_full", network, inputs, targets, **options)
+        assert failed.status == "failed"
+        assert word in failed.reason
+        assert failed.value is None
