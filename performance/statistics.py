@@ -19,7 +19,7 @@ import pandas as pd
 from scipy import stats
 
 from gapbench_leaderboard.scores import score_population
-from gapbench_leaderboard.statistics.pairs import count_pairs, lay_out, order_of
+from gapbench_leaderboard.statistics.pairs import count_pairs, lay_out, order_of, tied_pairs
 
 PROXIES = 60
 REPLICATES = 10_000
@@ -39,7 +39,8 @@ def bootstrap_tau(models: int, ties: bool) -> tuple[float, float]:
     start = time.perf_counter()
     multiplicities = lay_out(draws)
     y = order_of(target)
-    taus = np.stack([count_pairs(order_of(proxy), y, multiplicities).tau_b() for proxy in proxies])
+    tied = tied_pairs(y, multiplicities)
+    taus = np.stack([count_pairs(order_of(proxy), y, multiplicities, tied).tau_b() for proxy in proxies])
     ours = (time.perf_counter() - start) / taus.size
 
     chosen = list(

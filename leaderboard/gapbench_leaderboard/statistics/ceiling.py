@@ -12,9 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .pairs import Multiplicities, count_pairs, lay_out, order_of
-
-_INNER = 16
+from .pairs import Multiplicities, Order, count_pairs, lay_out, order_of
 
 
 @dataclass(frozen=True)
@@ -68,6 +66,7 @@ def ceilings(
     noise: NDArray[np.float64] | None,
     multiplicities: NDArray[np.int64],
     random: np.random.Generator,
+    inner: int = 64,
 ) -> Ceilings:
     """Both ceilings of one group of networks.
 
@@ -75,6 +74,8 @@ def ceilings(
         noise: draws of the test noise, shape (draws, networks); None where it is unknown: the network ceiling
             then is NaN, and the configuration ceiling takes all that a seed changes for the seed's.
         multiplicities: shape (replicates + 1, networks), row 0 all ones.
+        inner: simulated populations that the ceilings of the original sample are averaged over; the
+            replicates, of which there are many, take two each.
     """
     codes = np.unique(configuration, return_inverse=True)[1].reshape(-1)
     known = noise is not None
@@ -86,8 +87,9 @@ def ceilings(
         weight = row[present].astype(np.float64)
         if present.sum() < 2:
             continue
-        inner = _INNER * 4 if replicate == 0 else 2
-        values = _simulate(target[present], codes[present], draws[:, present], weight, inner, random)
+        values = _simulate(
+            target[present], codes[present], draws[:, present], weight, inner if replicate == 0 else 2, random
+        )
         network[replicate] = values[0] if known else np.nan
         by_configuration[replicate] = values[1]
     return Ceilings(network, by_configuration)
@@ -113,12 +115,14 @@ def _simulate(
     variance = _unbiased(mean[member][None, :], weight)[0]
     mu = centre + (mean - centre) * np.sqrt(between / variance if variance > 0 else 0.0)
     pool = _seed_pool(target, member, size, found.seeds) if has_seeds else np.zeros(1)
+    by_mean = order_of(mu[member])
     tau = np.empty((inner, 2))
     for draw in range(inner):
         true = mu[member] + random.choice(pool, size=len(target))
         measured = true + noise[random.integers(len(noise))]
-        tau[draw, 0] = _tau_b(true, measured, drawn)
-        tau[draw, 1] = _tau_b(mu[member], measured, drawn) if has_seeds else np.nan
+        order = order_of(measured)
+        tau[draw, 0] = _tau_b(order_of(true), order, drawn)
+        tau[draw, 1] = _tau_b(by_mean, order, drawn) if has_seeds else np.nan
     return float(tau[:, 0].mean()), float(tau[:, 1].mean())
 
 
@@ -159,5 +163,5 @@ def _unbiased(values: NDArray[np.float64], weight: NDArray[np.float64]) -> NDArr
     return second * total / (total**2 - square)
 
 
-def _tau_b(x: NDArray[np.float64], y: NDArray[np.float64], multiplicities: Multiplicities) -> float:
-    return float(np.nan_to_num(count_pairs(order_of(x), order_of(y), multiplicities).tau_b()[0]))
+def _tau_b(x: Order, y: Order, multiplicities: Multiplicities) -> float:
+    return float(np.nan_to_num(count_pairs(x, y, multiplicities).tau_b()[0]))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .pairs import Multiplicities, Order, PairCounts, count_pairs, order_of
+from .pairs import Multiplicities, Order, PairCounts, count_pairs, order_of, tied_pairs
 from .rank import Variant, tau
 
 
@@ -46,6 +46,8 @@ class Groups:
     members: tuple[NDArray[np.intp], ...]
     target: tuple[Order, ...]
     multiplicities: tuple[Multiplicities, ...]
+    tied: tuple[NDArray[np.int64], ...]
+    """Pairs tied in the target, in each group and replicate."""
 
     @classmethod
     def of(
@@ -55,20 +57,18 @@ class Groups:
         numbers = np.unique(group)
         members = tuple(np.flatnonzero(group == number) for number in numbers)
         whole = len(numbers) == 1
-        return cls(
-            groups=numbers.astype(np.int64),
-            members=members,
-            target=tuple(order_of(target[index]) for index in members),
-            multiplicities=tuple(
-                multiplicities if whole else multiplicities.select(index) for index in members
-            ),
-        )
+        orders = tuple(order_of(target[index]) for index in members)
+        drawn = tuple(multiplicities if whole else multiplicities.select(index) for index in members)
+        tied = tuple(tied_pairs(order, part) for order, part in zip(orders, drawn))
+        return cls(numbers.astype(np.int64), members, orders, drawn, tied)
 
     def counts(self, proxy: NDArray[np.float64]) -> list[PairCounts]:
         """Pair counts of the proxy, shape (members,), with the target in each group."""
         return [
-            count_pairs(order_of(proxy[index]), target, multiplicities)
-            for index, target, multiplicities in zip(self.members, self.target, self.multiplicities)
+            count_pairs(order_of(proxy[index]), target, multiplicities, tied)
+            for index, target, multiplicities, tied in zip(
+                self.members, self.target, self.multiplicities, self.tied
+            )
         ]
 
     def tau(self, proxy: NDArray[np.float64], variant: Variant) -> GroupedTau:

@@ -73,14 +73,14 @@ class LinearPart:
         adjusted = 1.0 - (1.0 - part) * (rows - 1) / (rows - 1 - columns)
         return np.clip(adjusted, _SMALLEST_PART, 1.0)
 
-    def factor(self, replicates: NDArray[np.float64]) -> NDArray[np.float64]:
+    def factor(self, replicates: NDArray[np.float64], removed: float = 0.5) -> NDArray[np.float64]:
         """Factor for the standard deviation of replicates.
 
-        It takes off half of the non-linear part, and the (n - 1) / n by which drawing n configurations out of
-        themselves falls short of the variance of n new ones.
+        It takes off the fraction `removed` of the non-linear part, and adds the (n - 1) / n by which drawing n
+        configurations out of themselves falls short of the variance of n new ones.
         """
         small = (self.freedom + 1) / self.freedom if self.freedom > 0 else 1.0
-        return np.sqrt(small * (1.0 + self.share(replicates)) / 2)
+        return np.sqrt(small * (1.0 - removed * (1.0 - self.share(replicates))))
 
     def standard_error(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Infinitesimal-jackknife standard error of values of shape (..., 1 + replicates), original first."""
@@ -104,6 +104,7 @@ def interval(
     bounded: bool = True,
     level: float = 0.95,
     recentre: bool = True,
+    removed: float = 0.5,
 ) -> tuple[float, float]:
     """Bootstrap interval of a coefficient.
 
@@ -111,6 +112,7 @@ def interval(
         values: entry 0 is the original value, the others are replicates; undefined ones (NaN) are left out.
         linear: the draws; without it the spread is not corrected.
         bounded: clip to [-1, 1], the range of a correlation.
+        removed: fraction of the non-linear part of the variance that is taken off.
         recentre: on the original value; False leaves the replicates at their mean.
 
     Returns:
@@ -123,7 +125,7 @@ def interval(
         return NAN_INTERVAL
     centre = drawn.mean()
     tails = np.percentile(drawn, [50 * (1 - level), 50 * (1 + level)]) - centre
-    factor = float(linear.factor(replicates))
+    factor = float(linear.factor(replicates, removed))
     if linear.freedom > 0:
         factor *= _student_factor(level, linear.freedom)
     low, high = (value if recentre else centre) + factor * tails

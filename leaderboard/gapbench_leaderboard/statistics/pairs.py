@@ -65,12 +65,14 @@ class Order:
 def order_of(values: ArrayLike) -> Order:
     """The sort order of a finite vector of shape (n,)."""
     vector = np.asarray(values)
-    levels, rank = np.unique(vector, return_inverse=True)
-    rank = rank.reshape(-1)
-    members = np.argsort(rank, kind="stable")
-    starts = np.zeros(len(levels) + 1, dtype=np.int32)
-    np.cumsum(np.bincount(rank, minlength=len(levels)), out=starts[1:])
-    return Order(rank.astype(np.int32), members.astype(np.int32), starts)
+    members = np.argsort(vector, kind="stable")
+    ascending = vector[members]
+    new = np.ones(len(vector), dtype=bool)
+    np.not_equal(ascending[1:], ascending[:-1], out=new[1:])
+    rank = np.empty(len(vector), dtype=np.int32)
+    rank[members] = np.cumsum(new) - 1
+    starts = np.append(np.flatnonzero(new), len(vector)).astype(np.int32)
+    return Order(rank, members.astype(np.int32), starts)
 
 
 @dataclass(frozen=True)
@@ -144,27 +146,25 @@ def once(members: int) -> Multiplicities:
     return lay_out(np.ones((1, members), dtype=np.uint8))
 
 
-def count_pairs(x: Order, y: Order, multiplicities: Multiplicities) -> PairCounts:
-    """Count pairs of two vectors of the same n members in every replicate: O(n log n) each."""
-    pairs = multiplicities.pairs()
-    return PairCounts(
-        difference=concordance(x, y, multiplicities),
-        untied_x=pairs - tied_pairs(x, multiplicities),
-        untied_y=pairs - tied_pairs(y, multiplicities),
-        pairs=pairs,
-    )
+def count_pairs(
+    x: Order, y: Order, multiplicities: Multiplicities, tied_y: NDArray[np.int64] | None = None
+) -> PairCounts:
+    """Count pairs of two vectors of the same n members in every replicate: O(n log n) each.
 
+    Knight's decomposition (1966): concordant minus discordant pairs are all pairs - pairs tied in x - tied in
+    y + tied in both - 2 discordant ones.
 
-def concordance(x: Order, y: Order, multiplicities: Multiplicities) -> NDArray[np.int64]:
-    """Concordant minus discordant pairs in every replicate, shape (replicates,).
-
-    Knight's decomposition (1966): all pairs - pairs tied in x - tied in y + tied in both - 2 discordant ones.
+    Args:
+        tied_y: `tied_pairs(y, multiplicities)`, for many x with one y.
     """
-    untied = multiplicities.pairs() - tied_pairs(x, multiplicities) - tied_pairs(y, multiplicities)
+    pairs = multiplicities.pairs()
+    in_x = tied_pairs(x, multiplicities)
+    in_y = tied_pairs(y, multiplicities) if tied_y is None else tied_y
+    difference = pairs - in_x - in_y - 2 * discordant_pairs(x, y, multiplicities)
     if x.levels < len(x.rank) and y.levels < len(y.rank):
         both = order_of(x.rank.astype(np.int64) * y.levels + y.rank)
-        untied = untied + tied_pairs(both, multiplicities)
-    return untied - 2 * discordant_pairs(x, y, multiplicities)
+        difference += tied_pairs(both, multiplicities)
+    return PairCounts(difference=difference, untied_x=pairs - in_x, untied_y=pairs - in_y, pairs=pairs)
 
 
 def discordant_pairs(x: Order, y: Order, multiplicities: Multiplicities) -> NDArray[np.int64]:
@@ -190,7 +190,8 @@ def tied_pairs(order: Order, multiplicities: Multiplicities) -> NDArray[np.int64
     """Pairs of different members with equal values in every replicate, shape (replicates,)."""
     if order.levels == len(order.rank):
         return np.zeros(multiplicities.replicates, dtype=np.int64)
-    result = _tied_pairs(order.members, order.starts, multiplicities.narrow)
+    workspace = np.zeros((2, LANES), dtype=multiplicities.exact)
+    result = _tied_pairs(order.members, order.starts, multiplicities.narrow, workspace)
     return result.reshape(-1)[: multiplicities.replicates]
 
 
@@ -305,18 +306,22 @@ def _all_pairs(weights):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _tied_pairs(members, starts, blocks):  # type: ignore[no-untyped-def]
-    count = blocks.shape[0]
-    result = np.zeros((count, LANES), dtype=np.int64)
-    group = np.empty(LANES, dtype=np.int64)
-    for block in range(count):
+def _tied_pairs(members, starts, weights, workspace):  # type: ignore[no-untyped-def]
+    result = np.zeros((weights.shape[0], LANES), dtype=np.int64)
+    passed = workspace[0]
+    tied = workspace[1]
+    for block in range(weights.shape[0]):
+        tied[:] = 0
         for level in range(starts.shape[0] - 1):
             if starts[level + 1] - starts[level] < 2:
                 continue
-            group[:] = 0
-            for position in range(starts[level], starts[level + 1]):
+            passed[:] = 0
+            for place in range(starts[level], starts[level + 1]):
+                row = weights[block, members[place]]
                 for lane in range(LANES):
-                    w = np.int64(blocks[block, members[position], lane])
-                    result[block, lane] += group[lane] * w
-                    group[lane] += w
+                    w = workspace.dtype.type(row[lane])
+                    tied[lane] += passed[lane] * w
+                    passed[lane] += w
+        for lane in range(LANES):
+            result[block, lane] = np.int64(tied[lane])
     return result
