@@ -5,8 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import torch
 
 from oracles import data_root
+
+torch.set_num_threads(1)  # many threads on a busy machine cost more than they give
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,7 @@ from gapbench.curvature.eigenvalue import largest_eigenvalue
 from gapbench.curvature.loss import Landscape
 from gapbench.curvature.multiaffine import why_not_multiaffine
 from gapbench.curvature.per_example import squared_gradient_norms
-from gapbench.curvature.trace import gauss_newton_form, gauss_newton_trace, hessian_trace
+from gapbench.curvature.trace import GaussNewtonForm, gauss_newton_trace, hessian_trace
 from gapbench.curvature.tracing import trace
 
 NETWORKS = networks()
@@ -91,7 +91,7 @@ def test_gauss_newton(name, loss):
     dense = dense_gauss_newton(landscape)
     assert gauss_newton_trace(landscape) == pytest.approx(float(dense.trace()), rel=1e-10)
     v = torch.randn(landscape.dimension, generator=torch.Generator().manual_seed(4), dtype=torch.float64)
-    assert gauss_newton_form(landscape, v) == pytest.approx(float(v @ dense @ v), rel=1e-10)
+    assert GaussNewtonForm(landscape)(v) == pytest.approx(float(v @ dense @ v), rel=1e-10)
 
 
 def test_only_multiaffine_networks_are_recognised_as_such(name):

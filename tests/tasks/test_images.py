@@ -133,11 +133,11 @@ class TestFolder:
         raw = tmp_path / "MNIST" / "raw"
         raw.mkdir(parents=True)
         (raw / "train-images-idx3-ubyte").write_bytes(b"nothing")
-        with pytest.raises(TaskError, match="corrupt: .*train-images-idx3-ubyte has md5"):
+        with pytest.raises(TaskError, match=r"corrupt: .*train-images-idx3-ubyte has md5"):
             load_task("mnist_rotations", tmp_path)
         raw.joinpath("train-images-idx3-ubyte").unlink()
         (raw / "t10k-labels-idx1-ubyte").write_bytes(b"nothing")
-        with pytest.raises(TaskError, match="incomplete: the file .*train-images-idx3-ubyte is missing"):
+        with pytest.raises(TaskError, match=r"incomplete: the file .*train-images-idx3-ubyte is missing"):
             load_task("mnist_rotations", tmp_path)
 
     def test_a_failed_download_leaves_the_folder_as_it_was(self, tmp_path, monkeypatch):
@@ -206,5 +206,5 @@ class TestRealData:
         content = bytearray(path.read_bytes())
         content[5000] ^= 1
         path.write_bytes(bytes(content))
-        with pytest.raises(TaskError, match="corrupt: .*t10k-images"):
+        with pytest.raises(TaskError, match=r"corrupt: .*t10k-images"):
             load_task("mnist_rotations", tmp_path)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.func import functional_call
 
 from gapbench.curvature.loss import Landscape
@@ -68,42 +68,52 @@ def hessian_trace(
             total += float(landscape.hessian_product(unit)[i])
         return TraceEstimate(total, 0.0, "unit_vectors", None, details)
     gauss_newton = gauss_newton_trace(landscape)
+    form = GaussNewtonForm(landscape)
     samples = []
     for _ in range(probes):
         signs = torch.randint(0, 2, (d,), generator=generator) * 2 - 1
         probe = signs.to(device=landscape.device, dtype=landscape.dtype)
         product = landscape.hessian_product(probe)
-        samples.append(float(probe.double() @ product.double()) - gauss_newton_form(landscape, probe))
+        samples.append(float(probe.double() @ product.double()) - form(probe))
     difference = torch.tensor(samples, dtype=torch.float64)
     error = float(difference.std(correction=1) / len(samples) ** 0.5)
     value = gauss_newton + float(difference.mean())
     return TraceEstimate(value, error, "gauss_newton+hutchinson", gauss_newton, details | {"probes": probes})
 
 
-def gauss_newton_form(landscape: Landscape, vector: Tensor) -> float:
-    """v' G v, through J v by two reverse passes (forward-mode rules are wrong for some layers)."""
-    total = 0.0
-    tangent = landscape.unflatten(vector)
-    for inputs in landscape.inputs.split(landscape.chunk):
-        outputs, product = _jacobian_product(landscape.model, tangent, inputs)
-        outputs, product = outputs.double().flatten(1), product.double().flatten(1)
-        if landscape.loss == "mse":
-            total += float(product.pow(2).sum())
-        else:
-            p = torch.softmax(outputs, dim=1)
-            total += float((p * product.pow(2)).sum() - (p * product).sum(dim=1).pow(2).sum())
-    return total / len(landscape.inputs)
+class GaussNewtonForm:
+    """v -> v' G v, through J v by two reverse passes (forward-mode rules are wrong for some layers).
 
+    The graphs of u -> J' u, which is linear in u, are built once and kept.
+    """
 
-def _jacobian_product(model: nn.Module, tangent: dict[str, Tensor], inputs: Tensor) -> tuple[Tensor, Tensor]:
-    parameters = {name: p.detach().clone().requires_grad_() for name, p in model.named_parameters()}
-    with torch.enable_grad(), plain_kernels():
-        outputs = functional_call(model, parameters, (inputs,))
-        dual = torch.zeros_like(outputs, requires_grad=True)
-        gradients = torch.autograd.grad(
-            outputs, list(parameters.values()), dual, create_graph=True, materialize_grads=True
-        )
-        inner = sum((g * tangent[name]).sum() for name, g in zip(parameters, gradients))
-        assert isinstance(inner, Tensor)
-        (product,) = torch.autograd.grad(inner, dual)
-    return outputs.detach(), product.detach()
+    def __init__(self, landscape: Landscape):
+        self.landscape = landscape
+        self.graphs = [self._graph(inputs) for inputs in landscape.inputs.split(landscape.chunk)]
+
+    def _graph(self, inputs: Tensor) -> tuple[Tensor, Tensor, list[Tensor]]:
+        model = self.landscape.model
+        parameters = {name: p.detach().clone().requires_grad_() for name, p in model.named_parameters()}
+        with torch.enable_grad(), plain_kernels():
+            outputs = functional_call(model, parameters, (inputs,))
+            dual = torch.zeros_like(outputs, requires_grad=True)
+            gradients = torch.autograd.grad(
+                outputs, list(parameters.values()), dual, create_graph=True, materialize_grads=True
+            )
+        return outputs.detach(), dual, list(gradients)
+
+    def __call__(self, vector: Tensor) -> float:
+        total = 0.0
+        tangents = list(self.landscape.unflatten(vector).values())
+        for outputs, dual, gradients in self.graphs:
+            pairs = [(g, t) for g, t in zip(gradients, tangents) if g.requires_grad]
+            (product,) = torch.autograd.grad(
+                [g for g, _ in pairs], dual, [t for _, t in pairs], retain_graph=True
+            )
+            outputs, product = outputs.double().flatten(1), product.double().flatten(1)
+            if self.landscape.loss == "mse":
+                total += float(product.pow(2).sum())
+            else:
+                p = torch.softmax(outputs, dim=1)
+                total += float((p * product.pow(2)).sum() - (p * product).sum(dim=1).pow(2).sum())
+        return total / len(self.landscape.inputs)

@@ -1,0 +1,155 @@
+import sqlite3
+
+import pytest
+import torch
+
+from gapbench import GapbenchError
+from gapbench.errors import DiskFull
+from gapbench.population.lock import sole_driver
+from gapbench.population.store import Store
+from gapbench.population.weights import load_weights, save_weights
+
+CELL = {
+    "cell": "a",
+    "description": "{}",
+    "task": "t",
+    "family": "f",
+    "width": 1.0,
+    "seed": 0,
+    "status": "converged",
+    "reason": "",
+}
+MEASUREMENT = {
+    "measurement": "m",
+    "cell": "a",
+    "proxy": "p",
+    "label": "p",
+    "description": "{}",
+    "value": 1.5,
+    "status": "ok",
+    "reason": "",
+    "details": "{}",
+}
+
+
+def test_a_finished_result_is_never_overwritten(tmp_path):
+    with Store(tmp_path) as store:
+        store.add_cell(CELL)
+        store.add_measurements([MEASUREMENT])
+        with pytest.raises(GapbenchError, match="already finished"):
+            store.add_cell(CELL | {"gap": 0.5})
+        with pytest.raises(GapbenchError, match="already finished"):
+            store.add_measurements([MEASUREMENT | {"value": 2.0}])
+        assert [row["value"] for row in store.measurements()] == [1.5]
+    raw = sqlite3.connect(tmp_path / "run.sqlite")
+    for statement in ("UPDATE cells SET gap = 1", "DELETE FROM measurements", "DELETE FROM cells"):
+        with pytest.raises(sqlite3.IntegrityError, match="insert-only"):
+            raw.execute(statement)
+
+
+def test_a_retried_failure_is_a_new_row_and_the_latest_counts(tmp_path):
+    with Store(tmp_path) as store:
+        store.add_cell(CELL | {"status": "failed", "reason": "memory"})
+        assert store.statuses("cells") == {"a": "failed"}
+        store.add_cell(CELL)
+        assert store.statuses("cells") == {"a": "converged"}
+        assert len(store.cells()) == 1
+    raw = sqlite3.connect(tmp_path / "run.sqlite")
+    assert raw.execute("SELECT attempt, status FROM cells ORDER BY attempt").fetchall() == [
+        (0, "failed"),
+        (1, "converged"),
+    ]
+
+
+def test_a_transaction_of_measurements_is_whole_or_absent(tmp_path):
+    with Store(tmp_path) as store:
+        with pytest.raises(GapbenchError):
+            store.add_measurements([MEASUREMENT, MEASUREMENT])
+        assert store.measurements() == []
+
+
+def test_unknown_status_is_refused(tmp_path):
+    with Store(tmp_path) as store, pytest.raises(GapbenchError):
+        store.add_cell(CELL | {"status": "fine"})
+
+
+def test_full_disk_is_one_clear_message_and_loses_nothing(tmp_path):
+    with Store(tmp_path) as store:
+        store.add_cell(CELL)
+        pages = store._db.execute("PRAGMA page_count").fetchone()[0]
+        store._db.execute(f"PRAGMA max_page_count = {pages}")
+        with pytest.raises(DiskFull, match=r"Every finished result is kept.*same command"):
+            store.add_cell(CELL | {"cell": "large", "history": "x" * 1_000_000})
+    with Store(tmp_path) as store:
+        assert store.cells()[0]["cell"] == "a"
+
+
+def test_damaged_and_foreign_databases(tmp_path):
+    with pytest.raises(GapbenchError, match="no run"):
+        Store(tmp_path, readonly=True)
+    (tmp_path / "run.sqlite").write_bytes(b"this is not a database" * 100)
+    with pytest.raises(GapbenchError, match="damaged or no database"):
+        Store(tmp_path)
+    (tmp_path / "run.sqlite").unlink()
+    with Store(tmp_path) as store:
+        store.set_meta("format", 99)
+    with pytest.raises(GapbenchError, match="format 99"):
+        Store(tmp_path)
+
+
+STATE = {"w": torch.arange(6.0).reshape(2, 3), "n": torch.tensor(3)}
+OTHER = {name: tensor + 1 for name, tensor in STATE.items()}
+
+
+def test_weights_come_back_bit_for_bit(tmp_path):
+    path = tmp_path / "weights" / "c.safetensors"
+    sha256, size = save_weights(path, STATE, OTHER)
+    assert path.stat().st_size == size
+    initial, final = load_weights(path, sha256)
+    assert all(torch.equal(initial[k], STATE[k]) and torch.equal(final[k], STATE[k] + 1) for k in STATE)
+    assert [p.name for p in path.parent.iterdir()] == ["c.safetensors"]
+
+
+def test_damaged_weights_are_recognised(tmp_path):
+    path = tmp_path / "c.safetensors"
+    sha256, _ = save_weights(path, STATE, OTHER)
+    content = path.read_bytes()
+    for bad in (content[:-1], content[:10], b"", content[:-1] + bytes([content[-1] ^ 1])):
+        path.write_bytes(bad)
+        with pytest.raises(GapbenchError, match="damaged"):
+            load_weights(path, sha256)
+    path.unlink()
+    with pytest.raises(GapbenchError, match="missing"):
+        load_weights(path, sha256)
+
+
+def test_other_weights_do_not_replace_the_recorded_ones(tmp_path):
+    path = tmp_path / "c.safetensors"
+    with pytest.raises(GapbenchError, match="did not give the recorded weights"):
+        save_weights(path, STATE, OTHER, expected="0" * 64)
+    assert not path.exists()
+
+
+def test_full_disk_leaves_no_part_of_a_weight_file(tmp_path, monkeypatch):
+    import os
+
+    def full(_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(DiskFull, match="Every finished result is kept"):
+        save_weights(tmp_path / "c.safetensors", STATE, OTHER)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_second_driver_is_refused_by_name(tmp_path):
+    import os
+
+    with (
+        sole_driver(tmp_path),
+        pytest.raises(GapbenchError, match=f"pid {os.getpid()}"),
+        sole_driver(tmp_path),
+    ):
+        pass
+    with sole_driver(tmp_path):
+        pass

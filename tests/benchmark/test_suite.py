@@ -1,0 +1,137 @@
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from benchmark.tiny_suite import LABELS, TINY
+from gapbench import GapbenchError
+from gapbench.population.plan import TaskFacts, balanced, plan
+from gapbench.suite import list_suites, load_suite, parse_suite
+
+FACTS = TaskFacts(1, "f" * 64, "synthetic", False)
+
+
+def cells(text=TINY):
+    return plan(parse_suite(text, "t"), lambda _: FACTS)
+
+
+def test_grid_axes_and_labels():
+    suite = parse_suite(TINY, "t")
+    assert len(suite.configurations) == 12
+    assert suite.axes == ("width", "learning_rate")
+    assert [r.label for r in suite.proxies] == LABELS
+
+
+@pytest.mark.parametrize("name", list_suites())
+def test_bundled_suites_are_valid_and_large_enough(name):
+    suite = load_suite(name)
+    widths, seeds, networks = {}, {}, {}
+    for c in suite.configurations:
+        widths.setdefault(c.family.split("/")[0], set()).add(c.width)
+        seeds.setdefault(c.task, set()).add(c.seed)
+        networks.setdefault(c.task, set()).add((c.family, c.width, c.training, c.task_options))
+    assert set(widths) == {"plain", "timm", "torchvision"}
+    assert all(len(s) >= 2 for s in seeds.values())
+    for c in suite.configurations:
+        family = {o.width for o in suite.configurations if (o.task, o.family) == (c.task, c.family)}
+        assert len(family) >= 4
+        assert max(family) / min(family) >= 16
+    if name == "quick":
+        assert len(suite.configurations) >= 60
+        assert set(networks) == {"separable", "digits_rotations"}
+    else:
+        assert set(networks) == {"separable", "cifar10", "mnist_rotations"}
+        assert all(len(n) >= 40 for n in networks.values())
+        for proxy in ("sharpness_full", "sharpness_average_full"):
+            assert sum(r.proxy == proxy for r in suite.proxies) == 3  # three radii, each its own row
+    if name == "standard":
+        assert len(suite.configurations) >= 480
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "word"),
+    [
+        ('name = "tiny"', 'name = "a b"', "name"),
+        ("version = 1", "version = 0", "version"),
+        ("version = 1", "", "version"),
+        ('task = "separable"', 'task = "seperable"', "Did you mean 'separable'"),
+        ('family = ["plain/mlp"]', 'family = ["plain/mpl"]', "Did you mean 'plain/mlp'"),
+        ("width = [0.125, 0.25, 0.5]", "width = [0]", "width"),
+        ("width = [0.125, 0.25, 0.5]", "", "axis width is missing"),
+        ("seed = [0, 1]", "seed = []", "seed"),
+        ("learning_rate = [0.1, 0.2]", "learning_rat = [0.1]", "Did you mean 'learning_rate'"),
+        ("learning_rate = [0.1, 0.2]", "learning_rate = [-0.1]", "positive"),
+        ("learning_rate = [0.1, 0.2]", "learning_rate = ['x']", "finite number"),
+        ("learning_rate = [0.1, 0.2]", "stop_loss = [0.1]", "both as an axis"),
+        ("max_epochs = 12", "max_epochs = 1.5", "whole number"),
+        ("max_epochs = 12", 'optimizer = "sgdd"', "none of"),
+        ("samples = 40", "samples = 1", "samples"),
+        ("samples = 40", "sampels = 1", "Did you mean 'samples'"),
+        ('"param_norm",', '"param_nrm",', "Did you mean 'param_norm'"),
+        ("radius = 0.2", "radios = 0.2", "Did you mean 'radius'"),
+        ("radius = 0.2", "radius = 0.1", "more than once"),
+        ("train_size = 60", "train_sice = 60", "Did you mean 'train_size'"),
+        ("[[grid]]", "[grid]", "grid"),
+        ("[[grid]]", "[[gird]]", "Did you mean 'grid'"),
+        ("samples = 40", "samples = = 40", "TOML"),
+    ],
+)
+def test_mistakes_are_named_with_what_to_do(old, new, word):
+    assert old in TINY
+    with pytest.raises(GapbenchError, match=word):
+        parse_suite(TINY.replace(old, new), "t")
+
+
+def test_unknown_suite_names_the_near_one(tmp_path):
+    with pytest.raises(GapbenchError, match="Did you mean 'quick'"):
+        load_suite("qick")
+    with pytest.raises(GapbenchError, match="no suite"):
+        load_suite(tmp_path / "none.toml")
+
+
+def test_keys_depend_on_what_a_cell_is_and_on_nothing_else():
+    before = {c.key: c for c in cells()}
+    assert len(before) == 12
+    # A further seed, width or family, another measurement: no key of before changes.
+    for old, new in (
+        ("seed = [0, 1]", "seed = [0, 1, 2]"),
+        ("width = [0.125, 0.25, 0.5]", "width = [0.125, 0.25, 0.5, 1]"),
+        ('family = ["plain/mlp"]', 'family = ["plain/mlp", "plain/linear"]'),
+        ("samples = 40", "samples = 50"),
+        ("learning_rate = [0.1, 0.2]", "learning_rate = [0.1, 0.2]\nweight_decay = [0.0, 0.1]"),
+        ("learning_rate = [0.1, 0.2]", "learning_rate = [0.1, 0.2]\noptimizer = ['sgd', 'adam']"),
+    ):
+        after = {c.key for c in cells(TINY.replace(old, new))}
+        assert set(before) <= after
+    # Other data: every key changes.
+    other = plan(parse_suite(TINY, "t"), lambda _: TaskFacts(1, "e" * 64, "synthetic", False))
+    assert not set(before) & {c.key for c in other}
+    assert len({c.seed for c in before.values()}) == 12
+
+
+def test_values_without_effect_make_no_second_network():
+    text = TINY.replace("learning_rate = [0.1, 0.2]", "learning_rate = [0.1, 0.2]\nsam_rho = [0.05, 0.1]")
+    assert {c.key for c in cells(text)} == {c.key for c in cells()}
+
+
+TWO_TASKS = TINY + TINY[TINY.index("[[grid]]") :].replace('"separable"', '"digits_rotations"').replace(
+    "shape = [1, 4, 4], train_size = 60, test_size = 200", "train_size = 60"
+).replace('["plain/mlp"]', '["plain/mlp", "plain/cnn", "plain/linear"]')
+
+
+@given(st.integers(1, 48))
+@settings(max_examples=20, deadline=None)
+def test_every_beginning_of_the_plan_is_balanced(limit):
+    chosen = cells(TWO_TASKS)[:limit]
+    tasks = {}
+    for cell in chosen:
+        tasks.setdefault(cell.configuration.task, []).append(cell.configuration.family)
+    if limit <= 24:
+        assert abs(len(tasks.get("separable", [])) - len(tasks.get("digits_rotations", []))) <= 1
+    counts = [tasks.get("digits_rotations", []).count(f) for f in ("plain/mlp", "plain/cnn", "plain/linear")]
+    assert max(counts) - min(counts) <= 1
+
+
+def test_balancing_keeps_every_cell_once():
+    everything = cells(TWO_TASKS)
+    assert sorted(c.key for c in everything) == sorted(c.key for c in balanced(everything))
+    assert len(everything) == 48

@@ -1,0 +1,139 @@
+"""Boards for tests: scored for real, small, with everything that can be awkward."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from gapbench_leaderboard.board import build
+from gapbench_leaderboard.scores import score_population
+
+AWKWARD = (
+    "</script><script>document.title='broken'</script>",
+    "a\"b'c`d",
+    "back\\slash|pipe*star_under",
+    "<img src=x onerror=alert(1)>",
+    "emoji 😀 e\u0301",
+    "x" * 200,
+    "comma, semicolon; tab\tnew\nline",
+    "&amp; &lt; \u2028 \u2029",
+    "=1+1",
+    "{{data}} {{script}}",
+    "hidden:failed",
+    "__proto__",
+)
+"""Names that a file format or a page might trip over."""
+
+
+def population(
+    tasks: tuple[str, ...] = ("one", "two"), configurations: int = 16, seeds: int = 2, random_seed: int = 0
+) -> pd.DataFrame:
+    """Networks of two families at four widths whose gap falls with the width; a few did not converge."""
+    random = np.random.default_rng(random_seed)
+    rows = []
+    for task in tasks:
+        for number in range(configurations):
+            for seed in range(seeds):
+                width = float(2.0 ** (number % 4 - 2))
+                test_error = 0.3 - 0.03 * np.log2(width) + 0.03 * random.standard_normal()
+                rows.append(
+                    {
+                        "cell": f"{task}-{number:03d}-{seed}",
+                        "task": task,
+                        "family": ("plain/mlp", "timm/resnet18")[number // 4 % 2],
+                        "width": width,
+                        "seed": seed,
+                        "status": "converged",
+                        "train_error": 0.0,
+                        "test_error": test_error,
+                        "gap": test_error,
+                        "loss_gap": 3 * test_error + 0.1 * random.standard_normal(),
+                        "parameters": int(1000 * width),
+                        "train_size": 200,
+                        "test_size": 1000,
+                        "learning_rate": (0.05, 0.2)[number // 8 % 2] + 0.01 * (number // 16),
+                        "reason": "",
+                    }
+                )
+    table = pd.DataFrame(rows)
+    if len(table) > 8:
+        table.loc[len(table) - 1, ["status", "gap", "loss_gap"]] = ["diverged", np.nan, np.nan]
+        table.loc[len(table) - 2, "status"] = "not_converged"
+    return table
+
+
+def measurements(networks: pd.DataFrame, names: list[str], random_seed: int = 1) -> pd.DataFrame:
+    """Values of proxies: informative to a different degree, one constant, one failed, one missing in part."""
+    random = np.random.default_rng(random_seed)
+    rows = []
+    for position, name in enumerate(names):
+        for number, network in enumerate(networks.to_dict("records")):
+            value = float(np.exp(10 * network["test_error"] + 0.3 * (1 + position) * random.standard_normal()))
+            row = {
+                "cell": network["cell"],
+                "proxy": name,
+                "value": value,
+                "standard_error": 0.01 * value if position % 2 else np.nan,
+                "seconds": 0.001 * (1 + position) + 1e-5 * random.random(),
+                "status": "ok",
+                "reason": "",
+                "peak_memory": 12345 + position,
+            }
+            if name == "constant":
+                row["value"] = 1.5
+            if name == "broken":
+                row |= {"value": np.nan, "status": "failed", "reason": "RuntimeError: <b>no</b> | convergence"}
+            if name == "partial" and number % 3 == 0:
+                row |= {"value": np.nan, "status": "not_applicable", "reason": "the margins are not positive"}
+            if name == "absent" and number % 2 == 0:
+                continue
+            rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def entries(names: list[str]) -> dict[str, dict[str, Any]]:
+    """Descriptions as a run gives them."""
+    return {
+        name: {
+            "proxy": name,
+            "version": 1,
+            "summary": f"Summary of {name}",
+            "reference": "Nobody 2020" if position % 2 else None,
+            "higher_means": "worse",
+            "options": {"radius": 0.1 * position, "note": name},
+        }
+        for position, name in enumerate(names)
+    }
+
+
+def board(folder: Path, networks: pd.DataFrame, names: list[str], **changes: Any) -> dict[str, Any]:
+    """Score and build; returns what `build` was given."""
+    values = measurements(networks, names)
+    scores = score_population(
+        networks,
+        values,
+        targets=("gap", "loss_gap"),
+        axes=("width", "learning_rate"),
+        replicates=20,
+        pair_replicates=5,
+        prediction_replicates=3,
+        workers=1,
+    )
+    given: dict[str, Any] = {
+        "population": networks,
+        "measurements": values,
+        "scores": scores,
+        "axes": ("width", "learning_rate"),
+        "suite": {"name": "made", "version": 1, "summary": "A <made> suite", "planned": 70, "samples": 128},
+        "entries": entries(names),
+        "notes": ["A note with <b>markup</b>"],
+        **changes,
+    }
+    build(folder, **given)
+    return given
+
+
+STATES = ["constant", "broken", "partial", "absent", "plain", "parameter_count", "random", "train_loss"]
