@@ -71,7 +71,9 @@ def measurements(networks: pd.DataFrame, names: list[str], random_seed: int = 1)
     rows = []
     for position, name in enumerate(names):
         for number, network in enumerate(networks.to_dict("records")):
-            value = float(np.exp(10 * network["test_error"] + 0.3 * (1 + position) * random.standard_normal()))
+            value = float(
+                np.exp(10 * network["test_error"] + 0.3 * (1 + position) * random.standard_normal())
+            )
             row = {
                 "cell": network["cell"],
                 "proxy": name,
@@ -85,7 +87,11 @@ def measurements(networks: pd.DataFrame, names: list[str], random_seed: int = 1)
             if name == "constant":
                 row["value"] = 1.5
             if name == "broken":
-                row |= {"value": np.nan, "status": "failed", "reason": "RuntimeError: <b>no</b> | convergence"}
+                row |= {
+                    "value": np.nan,
+                    "status": "failed",
+                    "reason": "RuntimeError: <b>no</b> | convergence",
+                }
             if name == "partial" and number % 3 == 0:
                 row |= {"value": np.nan, "status": "not_applicable", "reason": "the margins are not positive"}
             if name == "absent" and number % 2 == 0:

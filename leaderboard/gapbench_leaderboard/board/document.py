@@ -10,6 +10,7 @@ import pandas as pd
 
 from gapbench_leaderboard.scores import BASELINES
 
+from .agreement import agreement
 from .numbers import plain
 from .ranked import MEASURED_BASELINES
 
@@ -38,6 +39,7 @@ def document(
     missing), or, for text that repeats, `{"names": [...], "codes": [...]}` with code -1 where missing.
     `proxies` lists the entries: what was measured, under which label, with which options.
     """
+    described = proxy_entries(measurements, scores, entries)
     return {
         "format": FORMAT,
         "suite": plain(dict(suite)),
@@ -48,7 +50,8 @@ def document(
         "families": plain(sorted(map(str, population["family"].dropna().unique())))
         if "family" in population.columns
         else [],
-        "proxies": proxy_entries(measurements, scores, entries),
+        "proxies": described,
+        "agreement": agreement(population, measurements, described),
         "population": columns(population),
         "measurements": columns(measurements),
         "scores": columns(scores),

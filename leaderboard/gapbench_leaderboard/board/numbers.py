@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from decimal import ROUND_HALF_UP, Decimal, localcontext
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,7 @@ def plain(value: Any) -> Any:
         return {str(plain(str(key))): plain(entry) for key, entry in value.items()}
     if isinstance(value, (list, tuple, np.ndarray)):
         return [plain(entry) for entry in value]
-    if value != value or type(value).__name__ == "NAType":  # pandas.NaT, pandas.NA
+    if type(value).__name__ in ("NAType", "NaTType"):  # pandas.NA, pandas.NaT
         return None
     return plain(str(value))
 
@@ -46,9 +47,13 @@ def exact(value: Any) -> str:
 
 
 def rounded(value: Any, digits: int = 3) -> str:
-    """A number rounded for people; an en dash where it is missing; no minus before zero."""
+    """A number rounded for people; an en dash where it is missing; no minus before zero.
+
+    Ties go away from zero, as in the page's script: tau is a fraction, so that ties such as 0.3125 occur.
+    """
     value = plain(value)
     if value is None or isinstance(value, str):
         return value or "–"
-    text = f"{value:.{digits}f}"
+    with localcontext(prec=400, rounding=ROUND_HALF_UP):
+        text = f"{Decimal(value):.{digits}f}"
     return text.lstrip("-") if float(text) == 0 else text

@@ -5,7 +5,18 @@ from __future__ import annotations
 import html
 from importlib.resources import files
 
-SCRIPTS = ("text.js", "data.js", "elements.js", "scales.js", "ranking.js", "scatter.js", "page.js")
+SCRIPTS = (
+    "text.js",
+    "data.js",
+    "elements.js",
+    "scales.js",
+    "ranking.js",
+    "scatter.js",
+    "heatmap.js",
+    "cost.js",
+    "agreement.js",
+    "page.js",
+)
 
 
 def page_text(title: str, data: str) -> str:

@@ -12,7 +12,7 @@ from .numbers import rounded
 from .ranked import ranked
 
 MOST_COLUMNS = 100
-NAME_COLUMNS = 36
+NAME_COLUMNS = 34
 
 MARKS = {
     "S": "Simpson: the pooled association is not borne out among networks of equal family and width",
@@ -34,7 +34,9 @@ def ranking_text(scores: pd.DataFrame, target: str = "gap") -> str:
     head = (
         f"rank  {_pad('proxy', width)}  {'tau':>6}  {'95 % interval':<16}  within  pooled   networks  marks"
     )
-    lines = [f"Ranked by tau with {_clean(target)}, mean over tasks", "", head.rstrip()]
+    tasks = [name for name in scores["task"].dropna().astype(str).unique() if name]
+    over = f"task {_clean(tasks[0])}" if len(tasks) == 1 else "mean over tasks"
+    lines = [f"Ranked by tau with {_clean(target)}, {over}", "", head.rstrip()]
     used: dict[str, None] = {}
     for baseline in (False, True):
         group = table[table["baseline"] == baseline]

@@ -17,6 +17,17 @@ function filled(node, attributes, children) {
   return node;
 }
 
+// A name that may break after underscores and slashes, at most three lines; the whole of it on hover.
+function breakable(name) {
+  const place = element("span", { class: "clip", title: name.length > 60 ? name : null });
+  for (const part of name.split(/(?<=[_/])/)) place.append(part, element("wbr"));
+  return place;
+}
+
+function plural(count, noun) {
+  return `${count} ${noun}${count === 1 ? "" : "s"}`;
+}
+
 function byId(id) {
   return document.getElementById(id);
 }

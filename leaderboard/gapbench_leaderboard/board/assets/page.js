@@ -2,18 +2,21 @@
 const state = {
   target: board.targets.includes("gap") ? "gap" : board.targets[0] || "gap",
   task: "", family: "", search: "", sort: "rank", reverse: false,
-  proxy: null, plotTask: board.tasks[0] || "", log: "auto", unconverged: false,
+  proxy: null, plotTask: board.tasks[0] || "", log: "auto", unconverged: false, heat: "axis", verified: false, cost: "",
   keeps(row) {
+    if (state.verified && !row.entry.verified && !row.entry.baseline) return false;
+    if (state.cost !== "" && !row.entry.made_by_scorer && !(typeof row.seconds === "number" && row.seconds <= Number(state.cost))) return false;
     return !state.search || `${row.proxy} ${row.entry.summary || ""}`.toLowerCase().includes(state.search.toLowerCase());
   },
 };
-const KEPT = { target: state.target, task: "", family: "", search: "", sort: "rank", reverse: "", proxy: "", plotTask: state.plotTask, log: "auto", unconverged: "" };
+const KEPT = { target: state.target, task: "", family: "", search: "", sort: "rank", reverse: "", proxy: "", plotTask: state.plotTask, log: "auto", unconverged: "", heat: "axis", verified: "", cost: "" };
+const hasVerified = board.proxies.some((entry) => "verified" in entry);
 
 function readFragment() {
   const given = new URLSearchParams(location.hash.slice(1));
   for (const [name, otherwise] of Object.entries(KEPT)) {
     const value = given.has(name) ? given.get(name) : otherwise;
-    state[name] = name === "reverse" || name === "unconverged" ? value === "1" : value;
+    state[name] = ["reverse", "unconverged", "verified"].includes(name) ? value === "1" : value;
   }
   if (!board.targets.includes(state.target)) state.target = KEPT.target;
   if (state.task && !board.tasks.includes(state.task)) state.task = "";
@@ -50,7 +53,7 @@ function drawHeader() {
   const counts = new Map();
   for (const status of population.status) counts.set(status, (counts.get(status) || 0) + 1);
   const planned = suite.planned ? ` of ${suite.planned} planned` : "";
-  byId("facts").textContent = `${population.cell.length}${planned} networks (${[...counts].map(([status, count]) => `${count} ${status}`).join(", ")}); ${board.tasks.length} tasks, ${board.families.length} families, ${board.proxies.length} proxies and baselines${suite.samples ? `; proxies see ${suite.samples} training examples` : ""}.`;
+  byId("facts").textContent = `${planned ? `${population.cell.length}${planned} networks` : plural(population.cell.length, "network")} (${[...counts].map(([status, count]) => `${count} ${status}`).join(", ")}); ${plural(board.tasks.length, "task")}, ${board.families.length === 1 ? "1 family" : `${board.families.length} families`}, ${board.proxies.length} proxies and baselines${suite.samples ? `; proxies see ${suite.samples} training examples` : ""}.`;
   byId("notes").hidden = !board.notes.length;
   for (const note of board.notes) byId("notes").append(element("li", {}, note));
 }
@@ -61,8 +64,11 @@ function drawControls() {
     choice("target", "Target", named(board.targets), state.target, (target) => change({ target })),
     choice("task", "Task", [["", "all, averaged"], ...named(board.tasks)], state.task, (task) => change(task ? { task, plotTask: task } : { task })),
     choice("family", "Family", [["", "all"], ...named(board.families)], state.family, (family) => change({ family })),
+    costBox(),
+    hasVerified ? checkbox("verified", "verified entries only", state.verified, (verified) => change({ verified }), "Entries that were measured again by somebody else; baselines stay.") : "",
     searchBox(),
   );
+  byId("heat-controls").replaceChildren(choice("heat-kind", "Columns", HEAT_KINDS, state.heat, (heat) => change({ heat })));
   byId("scatter-controls").replaceChildren(
     choice("plot-proxy", "Proxy", named(board.proxies.map((entry) => entry.label)), state.proxy, (proxy) => change({ proxy })),
     choice("plot-task", "Task", named(board.tasks), state.plotTask, (plotTask) => change({ plotTask })),
@@ -77,6 +83,12 @@ function searchBox() {
   return element("label", { for: "search" }, "Search", box);
 }
 
+function costBox() {
+  const box = element("input", { type: "number", id: "cost-limit", min: "0", step: "any", placeholder: "any", oninput: (event) => change({ cost: event.target.value }) });
+  box.value = state.cost;
+  return element("label", { for: "cost-limit", title: "Mean seconds to measure one network" }, "At most, seconds", box);
+}
+
 function drawDetail() {
   const place = byId("detail");
   place.replaceChildren();
@@ -89,7 +101,11 @@ function drawDetail() {
   fact("reference", entry.reference);
   fact("a larger value predicts", entry.higher_means && (entry.higher_means === "better" ? "a smaller gap" : "a larger gap"));
   fact("options", entry.options && Object.entries(entry.options).map(([name, value]) => `${name} = ${JSON.stringify(value)}`).join(", "));
-  for (const [text, count] of statuses(state.proxy)) fact(`${count} measurements`, text);
+  if (entry.verified !== undefined) fact("verified", entry.verified ? "yes" : "no: as claimed by its author");
+  fact("invariant to", entry.invariances && entry.invariances.join(", "));
+  for (const [text, count] of statuses(state.proxy)) fact(`${count} measurement${count === 1 ? "" : "s"}`, text);
+  for (const [reason, count] of leftOut(state)) fact(`${count} left out`, reason);
+  fact("closest rankings (negative: opposite)", mostAlike(state.proxy, 5).map(([name, tau]) => `${name} (${rounded(tau)})`).join(", "));
   const index = scope(state.target, state.task, state.family);
   const table = element("tbody");
   for (const [estimator, rows] of index) {
@@ -102,19 +118,45 @@ function drawDetail() {
   place.append(element("h3", {}, entry.label), facts, element("details", {}, element("summary", {}, "All its scores in this view"), element("div", { class: "wide" }, element("table", { id: "estimators" }, head, table))));
 }
 
+// Networks that the scores leave out, by reason.
+function leftOut(state) {
+  const found = [];
+  for (const [estimator, rows] of scope(state.target, state.task, state.family)) {
+    if (estimator.startsWith("left_out:") && rows.has(state.proxy) && scores.value[rows.get(state.proxy)] > 0) found.push([estimator.slice(9), scores.value[rows.get(state.proxy)]]);
+  }
+  return found;
+}
+
+function fit() {
+  const width = document.querySelector("main").clientWidth;
+  PLOT.width = Math.max(300, Math.min(900, width));
+  PLOT.height = PLOT.width < 600 ? 340 : 470;
+  PLOT.left = PLOT.width < 600 ? 52 : 70;
+  BAR = width < 640 ? 130 : 230;
+  return width;
+}
+
 function draw() {
-  for (const [id, value] of [["target", state.target], ["task", state.task], ["family", state.family], ["plot-proxy", state.proxy], ["plot-task", state.plotTask], ["plot-log", state.log]]) {
+  drawnAt = fit();
+  for (const [id, value] of [["target", state.target], ["task", state.task], ["family", state.family], ["plot-proxy", state.proxy], ["plot-task", state.plotTask], ["plot-log", state.log], ["heat-kind", state.heat], ["search", state.search], ["cost-limit", state.cost]]) {
     const control = byId(id);
     if (control.value !== value) control.value = value;
   }
-  drawRanking(state, (proxy) => change({ proxy }), (key) => change({ reverse: state.sort === key ? !state.reverse : false, sort: key }));
-  drawScatter(state);
+  const choose = (proxy) => change({ proxy });
+  drawRanking(state, choose, (key) => change({ reverse: state.sort === key ? !state.reverse : false, sort: key }));
   drawDetail();
+  drawScatter(state);
+  drawHeat(state);
+  drawCost(state, choose);
+  drawAgreement(state, choose);
 }
 
+let drawnAt = 0;
 readFragment();
 drawHeader();
 drawGlossary();
 drawControls();
 draw();
+addEventListener("resize", () => requestAnimationFrame(() => { if (document.querySelector("main").clientWidth !== drawnAt) draw(); }));
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
 addEventListener("hashchange", () => { readFragment(); drawControls(); draw(); });

@@ -1,5 +1,5 @@
 // The table of the ranking.
-const BAR = 230;
+let BAR = 230;
 
 const COLUMNS = [
   { key: "rank", title: "Rank", about: "1 + the number of proxies that are significantly better by the headline (paired bootstrap over configurations, Holm's correction). Proxies that share a rank cannot be told apart. A dash: measured on less than 90 % of the networks, or a baseline made by the scorer.", ascending: true },
@@ -11,15 +11,16 @@ const COLUMNS = [
   { key: "partial", title: "partial", about: "tau given family and log number of parameters." },
   { key: "models", title: "networks", about: "n/N: networks that it was measured on, of all that can be ranked. What is missing is never filled in; the reasons are below." },
   { key: "seconds", title: "seconds", about: "Mean seconds to measure it on one network.", ascending: true },
+  { key: "invariances", title: "invariant to", about: "Changes of the parameters that leave the network's function and, for this proxy, its value unchanged.", text: true, shown: board.proxies.some((entry) => entry.invariances) },
   { key: "marks", title: "marks", about: Object.entries(MARKS).map(([name, text]) => `${name}: ${text}`).join("\n"), text: true },
-];
+].filter((column) => column.shown !== false);
 
 function sortedRanking(rows, state) {
   const column = COLUMNS.find((candidate) => candidate.key === state.sort) || COLUMNS[0];
   const key = column.sort || column.key;
   const sign = (column.ascending ? 1 : -1) * (state.reverse ? -1 : 1);
   const order = (a, b) => {
-    const x = key === "marks" ? marksOf(a).length : a[key], y = key === "marks" ? marksOf(b).length : b[key];
+    const x = sortValue(a, key), y = sortValue(b, key);
     const missing = (value) => value === null || value === undefined;
     if (missing(x) !== missing(y)) return missing(x) ? 1 : -1;
     if (x !== y && !missing(x)) return sign * (x < y ? -1 : 1);
@@ -27,6 +28,12 @@ function sortedRanking(rows, state) {
     return a.proxy < b.proxy ? -1 : 1;
   };
   return rows.filter((row) => !row.baseline).sort(order).concat(rows.filter((row) => row.baseline).sort(order));
+}
+
+function sortValue(row, key) {
+  if (key === "marks") return marksOf(row).length;
+  if (key === "invariances") return -(row.entry.invariances || []).length;
+  return row[key];
 }
 
 function marksOf(row) {
@@ -43,8 +50,8 @@ function barScale(rows, limits) {
   for (const row of rows) for (const value of [row.tau, row.low, row.high]) if (typeof value === "number") { low = Math.min(low, value); high = Math.max(high, value); }
   for (const ceiling of limits) high = Math.max(high, ceiling.value);
   low = Math.max(-1, Math.floor(low * 5) / 5); high = Math.min(1, Math.ceil(high * 5) / 5) || 0.2;
-  const place = (value) => 8 + ((value - low) / (high - low)) * (BAR - 16);
-  place.ticks = niceTicks(low, high, 4);
+  const place = (value) => 14 + ((value - low) / (high - low)) * (BAR - 28);
+  place.ticks = niceTicks(low, high, BAR > 200 ? 4 : 2);
   return place;
 }
 
@@ -96,10 +103,11 @@ function drawRanking(state, choose, sortBy) {
   byId("ranking").replaceChildren(element("thead", {}, head), body);
   byId("ranking-empty").hidden = rows.length > 0;
   byId("ranking-empty").textContent = all.length ? "No proxy passes the filters." : "No proxy could be ranked here.";
-  const where = state.task ? `task ${state.task}` : "mean over tasks";
+  const only = board.tasks.length === 1 ? board.tasks[0] : state.task;
+  const where = only ? `task ${only}` : "mean over tasks";
   const family = state.family ? `, family ${state.family}` : "";
   const tops = limits.map((ceiling) => `${ceiling.name} ceiling ${rounded(ceiling.value)} ${interval(ceiling.low, ceiling.high)}`).join(", ");
-  byId("ranking-about").textContent = `By tau with ${state.target}, ${where}${family}${networks === null ? "" : `, ${networks} networks`}. ${tops ? `Dashed: ${tops}.` : ""}`;
+  byId("ranking-about").textContent = `By tau with ${state.target}, ${where}${family}${networks === null ? "" : `, ${plural(networks, "network")}`}. ${tops ? `Dashed: ${tops}.` : ""}`;
 }
 
 function rankingRow(row, place, limits, networks, state, choose) {
@@ -107,11 +115,12 @@ function rankingRow(row, place, limits, networks, state, choose) {
   for (const mark of marksOf(row)) marks.append(element("span", { class: "mark", title: MARKS[mark] }, mark));
   return element("tr", { "data-proxy": row.proxy, class: [row.baseline ? "baseline" : "", row.proxy === state.proxy ? "chosen" : ""].join(" ").trim() },
     element("td", { "data-value": exact(row.rank) }, row.rank === null ? MISSING : String(row.rank)),
-    element("td", { class: "text name" }, element("button", { type: "button", title: row.entry.summary, "aria-pressed": String(row.proxy === state.proxy), onclick: () => choose(row.proxy) }, row.proxy)),
+    element("td", { class: "text name" }, element("button", { type: "button", title: row.entry.summary, "aria-pressed": String(row.proxy === state.proxy), onclick: () => choose(row.proxy) }, breakable(row.proxy))),
     element("td", { class: "text", title: `${exact(row.tau)} [${exact(row.low)}, ${exact(row.high)}]`, "data-low": exact(row.low), "data-high": exact(row.high) }, bar(row, place, limits)),
     number(row.tau), number(row.within), number(row.pooled), number(row.partial),
     element("td", {}, `${row.models}/${networks === null ? "?" : networks}`),
     element("td", { "data-value": exact(row.seconds), title: exact(row.seconds) }, short(row.seconds)),
+    COLUMNS.some((column) => column.key === "invariances") ? element("td", { class: "text name" }, (row.entry.invariances || []).join(", ")) : null,
     marks);
 }
 

@@ -9,12 +9,12 @@ function niceTicks(low, high, count) {
   return ticks;
 }
 
-function logTicks(low, high) {
+function logTicks(low, high, count) {
   const from = Math.floor(Math.log10(low)), to = Math.ceil(Math.log10(high));
-  const every = Math.max(1, Math.ceil((to - from) / 7));
+  const every = Math.max(1, Math.ceil((to - from) / count));
   const ticks = [];
   for (let power = from; power <= to; power += every) {
-    for (const factor of every === 1 && to - from < 3 ? [1, 2, 5] : [1]) ticks.push(factor * 10 ** power);
+    for (const factor of every === 1 && 3 * (to - from) <= count ? [1, 2, 5] : [1]) ticks.push(factor * 10 ** power);
   }
   const inside = ticks.filter((tick) => tick >= low * 0.999 && tick <= high * 1.001);
   return inside.length >= 2 ? inside : niceTicks(low, high, 4).filter((tick) => tick > 0);
@@ -31,7 +31,8 @@ function scale(values, from, to, log) {
   a -= room; b += room;
   const place = (value) => from + ((forward(value) - a) / (b - a)) * (to - from);
   const back = (value) => (log ? 10 ** value : value);
-  place.ticks = log ? logTicks(back(a), back(b)) : niceTicks(a, b, 6);
+  const most = Math.max(3, Math.round(Math.abs(to - from) / (from > to ? 65 : 110)));
+  place.ticks = log ? logTicks(back(a), back(b), most) : niceTicks(a, b, most);
   return place;
 }
 

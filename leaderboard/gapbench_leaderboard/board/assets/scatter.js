@@ -29,7 +29,7 @@ function drawScatter(state) {
   const log = positive && (state.log === "auto" ? spread(points) > 30 : state.log === "log");
   const entry = entryOf.get(state.proxy) || {};
   const direction = entry.higher_means === "better" ? " A larger value predicts a smaller target." : "";
-  about.textContent = `${points.length} networks of ${state.plotTask}.${log ? " Logarithmic axis." : ""}${state.log === "log" && !positive ? " Not all values are positive, so the axis is linear." : ""}${direction}`;
+  about.textContent = `${plural(points.length, "network")} of ${state.plotTask}.${log ? " Logarithmic axis." : ""}${state.log === "log" && !positive ? " Not all values are positive, so the axis is linear." : ""}${direction}`;
   const x = scale(points.map((point) => point.x), PLOT.left, PLOT.width - PLOT.right, log);
   const y = scale(points.map((point) => point.y), PLOT.height - PLOT.bottom, PLOT.top, false);
   const picture = svg("svg", { viewBox: `0 0 ${PLOT.width} ${PLOT.height}`, width: PLOT.width, height: PLOT.height, role: "img", "aria-label": `${state.proxy} against ${state.target}, ${points.length} networks of ${state.plotTask}` });
@@ -67,7 +67,8 @@ function axes(picture, x, y, xTitle, yTitle) {
     picture.append(svg("line", { class: "grid", x1: PLOT.left, x2: right, y1: y(tick), y2: y(tick) }),
       svg("text", { x: PLOT.left - 7, y: y(tick) + 4, "text-anchor": "end" }, short(tick)));
   }
-  const title = xTitle.length > 90 ? `${xTitle.slice(0, 89)}…` : xTitle;
+  const most = Math.floor((right - PLOT.left) / 7);
+  const title = xTitle.length > most ? `${xTitle.slice(0, most - 1)}…` : xTitle;
   picture.append(svg("text", { class: "strong", x: (PLOT.left + right) / 2, y: PLOT.height - 8, "text-anchor": "middle" }, title),
     svg("text", { class: "strong", transform: `translate(15,${(PLOT.top + bottom) / 2}) rotate(-90)`, "text-anchor": "middle" }, yTitle));
 }

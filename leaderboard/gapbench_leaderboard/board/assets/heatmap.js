@@ -1,0 +1,51 @@
+// Proxies against axes, tasks or families: a table whose cells are coloured by value.
+const HEAT_KINDS = [
+  ["axis", "axis: granulated coefficient", "The granulated coefficient of one axis: tau among networks that differ in that axis alone, averaged over the rest of the grid. It says along which hyper-parameter a proxy follows the target."],
+  ["fixed", "axis held fixed: tau", "tau among the networks of a task with an equal value of the axis. Against the pooled tau it says how much of a proxy's success that axis carries."],
+  ["task", "task: headline tau", "The headline within each task."],
+  ["family", "family: headline tau", "The headline within each family of networks."],
+];
+
+// The columns of a heat map: title, and the row of scores of a proxy.
+function heatColumns(kind, state) {
+  if (kind === "task") return board.tasks.map((task) => ({ title: task, row: (proxy) => scoreRow(scope(state.target, task, state.family), "tau", proxy) }));
+  if (kind === "family") return board.families.map((family) => ({ title: family, row: (proxy) => scoreRow(scope(state.target, state.task, family), "tau", proxy) }));
+  const estimator = kind === "axis" ? "granulated" : "tau_within";
+  const tasks = kind === "fixed" && !state.task ? board.tasks : [state.task];
+  const columns = [];
+  for (const task of tasks) {
+    const index = scope(state.target, task, kind === "axis" ? state.family : "");
+    for (const name of index.keys()) {
+      if (!name.startsWith(`${estimator}:`)) continue;
+      const axis = name.slice(estimator.length + 1);
+      columns.push({ title: tasks.length > 1 ? `${axis} (${task})` : axis, row: (proxy) => scoreRow(index, name, proxy) });
+    }
+  }
+  return columns;
+}
+
+function heatCell(row, title) {
+  const value = row < 0 ? null : scores.value[row];
+  const cell = element("td", { "data-value": exact(value), title: row < 0 ? `${title}: not defined` : `${title}: ${exact(value)} ${interval(scores.low[row], scores.high[row])}`.trim() }, rounded(value, 2));
+  if (typeof value === "number") cell.style.backgroundColor = `rgb(var(--${value < 0 ? "negative" : "positive"}) / ${(0.5 * Math.min(1, Math.abs(value))).toFixed(3)})`;
+  return cell;
+}
+
+function drawHeat(state) {
+  const kind = HEAT_KINDS.find(([key]) => key === state.heat) || HEAT_KINDS[0];
+  byId("heat-about").textContent = kind[2];
+  const columns = heatColumns(kind[0], state);
+  const rows = sortedRanking(ranking(state.target, state.task, state.family).filter((row) => state.keeps(row)), state);
+  const empty = !columns.length || !rows.length;
+  byId("heat-empty").hidden = !empty;
+  byId("heat").replaceChildren();
+  if (empty) return;
+  const head = element("tr", {}, element("th", { scope: "col", class: "text" }, "Proxy"), ...columns.map((column) => element("th", { scope: "col", class: "slim" }, breakable(column.title))));
+  const body = element("tbody");
+  for (const row of rows) {
+    body.append(element("tr", { "data-proxy": row.proxy, class: row.proxy === state.proxy ? "chosen" : "" },
+      element("th", { scope: "row", class: `text name${row.baseline ? " base" : ""}` }, breakable(row.proxy)),
+      ...columns.map((column) => heatCell(column.row(row.proxy), `${row.proxy}, ${column.title}`))));
+  }
+  byId("heat").append(element("thead", {}, head), body);
+}
