@@ -178,7 +178,6 @@ def coverage(count: int, rho: float, joint: bool, populations: int, seed: int) -
                     linear,
                     bounded=name != "difference",
                     recentre=name != "spearman",
-                    removed=1.0 if name == "tau_partial" else 0.5,
                 )
             inside[name].append(bool(low <= truth[name] <= high))
         for name, values in bias.items():

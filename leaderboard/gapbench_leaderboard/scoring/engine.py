@@ -11,7 +11,7 @@ import pandas as pd
 from gapbench_leaderboard.statistics.pairs import order_of
 
 from . import noise_rows, pair_rows, prediction_rows, rank_rows
-from .ranks import ranks
+from .ranks import difference_rows, ranks
 from .rows import Rows
 from .scope import Population, Scope
 from .settings import Settings
@@ -48,6 +48,7 @@ def score(
     rows.extend(in_threads(one, every, settings.workers))
     prediction_rows.incremental_rows(rows, population, every, settings)
     ceilings.rows(rows)
+    difference_rows(rows, population, every)
     for scope in population.scopes():
         if scope.task and scope.family:
             continue

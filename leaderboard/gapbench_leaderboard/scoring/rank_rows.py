@@ -127,15 +127,14 @@ def partial_rows(rows: Rows, population: Population, proxy: str) -> None:
         counts = part.partial(proxy) if part.measured(proxy).any() else None
         if counts is not None:
             values = counts.tau_b()
-            # few pairs match: the products of their weights carry most of the excess
-            rows.add_coefficient(proxy, "tau_partial", values, models, scope, linear, removed=1.0)
+            rows.add_coefficient(proxy, "tau_partial", values, models, scope, linear)
             partial.append(values)
         networks = part.study.networks
         if "width" in networks.columns and networks["width"].dtype.kind in "iuf":
             values = part.against(proxy, networks["width"].to_numpy(dtype=np.float64))
             rows.add_coefficient(proxy, "tau_with_width", values, models, scope, linear)
             width.append(values)
-    _mean_row(rows, population, proxy, "tau_partial", partial, removed=1.0)
+    _mean_row(rows, population, proxy, "tau_partial", partial)
     _mean_row(rows, population, proxy, "tau_with_width", width)
 
 
@@ -184,12 +183,9 @@ def _mean_row(
     proxy: str,
     name: str,
     tasks: list[NDArray[np.float64]],
-    removed: float = 0.5,
 ) -> None:
     if tasks:
         scope = Scope()
         models, linear = population.models(proxy, scope), population.linear(scope)
         recentre = name != "spearman"
-        rows.add_coefficient(
-            proxy, name, mean_of(tasks), models, scope, linear, recentre=recentre, removed=removed
-        )
+        rows.add_coefficient(proxy, name, mean_of(tasks), models, scope, linear, recentre=recentre)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from gapbench_leaderboard.statistics.intervals import two_sided_p
 from gapbench_leaderboard.statistics.resampling import holm
 
+from .rows import Rows
 from .scope import Population, Scope
 
 LEAST_COVERAGE = 0.9
@@ -49,3 +50,19 @@ def ranks(population: Population, proxies: Sequence[str], scope: Scope) -> dict[
         if p < SIGNIFICANCE:
             rank[second if value > 0 else first] += 1
     return rank
+
+
+def difference_rows(rows: Rows, population: Population, proxies: Sequence[str]) -> None:
+    """Paired difference of the headlines of every two proxies (`tau_minus:<other>`), over all tasks.
+
+    One row per pair, under the proxy that comes first in `proxies`; on the networks that both measured.
+    """
+    scope = Scope()
+    linear = population.linear(scope)
+    for first, second in combinations(proxies, 2):
+        difference = paired_difference(population, first, second, scope)
+        if np.isfinite(difference[0]):
+            models = population.common(first, second)
+            rows.add_coefficient(
+                first, f"tau_minus:{second}", difference, models, scope, linear, bounded=False
+            )

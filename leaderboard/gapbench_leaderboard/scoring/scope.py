@@ -71,6 +71,14 @@ class Population:
         """Networks of the scope that the proxy was measured on."""
         return sum(int((part.measured(proxy) & scope.mask(part)).sum()) for part in self.having(proxy))
 
+    def common(self, first: str, second: str) -> int:
+        """Networks that both proxies were measured on."""
+        return sum(
+            int((part.measured(first) & part.measured(second)).sum())
+            for part in self.having(first)
+            if second in part.study.proxies
+        )
+
     def coverage(self, proxy: str, scope: Scope) -> float:
         """Fraction of the rankable networks of the scope that the proxy was measured on."""
         total = sum(int(scope.mask(part).sum()) for part in self.parts)
@@ -93,10 +101,16 @@ class Population:
         left out of the mean; a task that drops out of a replicate drops out of that replicate's mean.
         """
         chosen = [part for part in self.having(proxy) if not scope.task or part.study.task == scope.task]
+        if other is not None:
+            chosen = [part for part in chosen if other in part.study.proxies]
         masks = [part.measured(proxy) for part in chosen]
         if other is not None:
             masks = [mask & part.measured(other) for mask, part in zip(masks, chosen)]
-        key = (proxy, scope, b"".join(mask.tobytes() for mask in masks))
+        key = (
+            proxy,
+            scope,
+            b"|".join(part.study.task.encode() + mask.tobytes() for part, mask in zip(chosen, masks)),
+        )
         if key not in self._headline:
             tasks = []
             for part, mask in zip(chosen, masks):

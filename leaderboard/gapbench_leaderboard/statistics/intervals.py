@@ -3,11 +3,11 @@
 Pairs of networks carry the weight m_i m_j. Its variance has a second-order part that the variance of the
 coefficient itself does not have, which makes plain percentile intervals too wide for few configurations; and
 two seeds of one configuration have the expected weight 2 - 1/n where others have 1 - 1/n, which shifts
-coefficients within small strata. The replicates therefore are centred on the original value, and their
-variance is reduced by half of the part that is not linear in the multiplicities (the linear part is the
-infinitesimal jackknife; Efron 2014, as a regression on the multiplicities): half, because simulated coverage
-is then nearest to its nominal value. Student's t, with a degree of freedom for each configuration less one per
-task, replaces the normal quantile by a factor.
+coefficients within small strata. The replicates therefore are centred on the original value, and scaled to
+the part of their variance that is linear in the multiplicities: the infinitesimal jackknife (Efron 2014, as a
+regression on the multiplicities). Two factors for few configurations n: n / (n - 1) for the variance, because
+n configurations drawn out of themselves vary less than n new ones, and the quantile of Student's t over that
+of the normal distribution, with a degree of freedom for each configuration less one per task.
 """
 
 from __future__ import annotations
@@ -73,14 +73,10 @@ class LinearPart:
         adjusted = 1.0 - (1.0 - part) * (rows - 1) / (rows - 1 - columns)
         return np.clip(adjusted, _SMALLEST_PART, 1.0)
 
-    def factor(self, replicates: NDArray[np.float64], removed: float = 0.5) -> NDArray[np.float64]:
-        """Factor for the standard deviation of replicates.
-
-        It takes off the fraction `removed` of the non-linear part, and adds the (n - 1) / n by which drawing n
-        configurations out of themselves falls short of the variance of n new ones.
-        """
+    def factor(self, replicates: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Factor for the standard deviation of replicates: the linear part alone, and n / (n - 1)."""
         small = (self.freedom + 1) / self.freedom if self.freedom > 0 else 1.0
-        return np.sqrt(small * (1.0 - removed * (1.0 - self.share(replicates))))
+        return np.sqrt(small * self.share(replicates))
 
     def standard_error(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Infinitesimal-jackknife standard error of values of shape (..., 1 + replicates), original first."""
@@ -91,7 +87,7 @@ class LinearPart:
         mean = total / np.maximum(number, 1)[..., None]
         squares = np.where(defined, (drawn - mean) ** 2, 0.0).sum(axis=-1)
         variance = np.divide(squares, number - 1, out=np.full(squares.shape, np.nan), where=number > 1)
-        return np.sqrt(variance * self.share(drawn))
+        return np.sqrt(variance) * self.factor(drawn)
 
 
 WHOLE = LinearPart(None, 0)
@@ -104,7 +100,6 @@ def interval(
     bounded: bool = True,
     level: float = 0.95,
     recentre: bool = True,
-    removed: float = 0.5,
 ) -> tuple[float, float]:
     """Bootstrap interval of a coefficient.
 
@@ -112,7 +107,6 @@ def interval(
         values: entry 0 is the original value, the others are replicates; undefined ones (NaN) are left out.
         linear: the draws; without it the spread is not corrected.
         bounded: clip to [-1, 1], the range of a correlation.
-        removed: fraction of the non-linear part of the variance that is taken off.
         recentre: on the original value; False leaves the replicates at their mean.
 
     Returns:
@@ -125,7 +119,7 @@ def interval(
         return NAN_INTERVAL
     centre = drawn.mean()
     tails = np.percentile(drawn, [50 * (1 - level), 50 * (1 + level)]) - centre
-    factor = float(linear.factor(replicates, removed))
+    factor = float(linear.factor(replicates))
     if linear.freedom > 0:
         factor *= _student_factor(level, linear.freedom)
     low, high = (value if recentre else centre) + factor * tails
@@ -158,8 +152,6 @@ def two_sided_p(values: NDArray[np.float64], linear: LinearPart) -> NDArray[np.f
     be significant.
     """
     value, error = values[..., 0], linear.standard_error(values)
-    drawn = values[..., 1:]
-    error = error * linear.factor(drawn) / np.sqrt(linear.share(drawn))
     if linear.freedom < 1:
         return np.full(value.shape, np.nan)
     ratio = np.divide(np.abs(value), error, out=np.full(value.shape, np.inf), where=error > 0)
