@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -115,9 +116,13 @@ def entries(names: list[str]) -> dict[str, dict[str, Any]]:
     }
 
 
-def board(folder: Path, networks: pd.DataFrame, names: list[str], **changes: Any) -> dict[str, Any]:
-    """Score and build; returns what `build` was given."""
-    values = measurements(networks, names)
+@cache
+def scored(
+    tasks: tuple[str, ...], configurations: int, seeds: int, names: tuple[str, ...]
+) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+    """Networks, measurements and their real scores, made once; not to be changed in place."""
+    networks = population(tasks, configurations, seeds)
+    values = measurements(networks, list(names))
     scores = score_population(
         networks,
         values,
@@ -128,6 +133,14 @@ def board(folder: Path, networks: pd.DataFrame, names: list[str], **changes: Any
         prediction_replicates=3,
         workers=1,
     )
+    return networks, values, scores
+
+
+def board(
+    folder: Path, tasks: tuple[str, ...], configurations: int, seeds: int, names: list[str], **changes: Any
+) -> dict[str, Any]:
+    """Score and build; returns what `build` was given."""
+    networks, values, scores = scored(tasks, configurations, seeds, tuple(names))
     given: dict[str, Any] = {
         "population": networks,
         "measurements": values,
@@ -140,6 +153,70 @@ def board(folder: Path, networks: pd.DataFrame, names: list[str], **changes: Any
     }
     build(folder, **given)
     return given
+
+
+def large(proxies: int, networks: int, families: int = 5, tasks: int = 3) -> dict[str, Any]:
+    """Arguments of `build` for a large board; its scores are random, in the shape of the real ones."""
+    random = np.random.default_rng(0)
+    task = [f"task {k}" for k in range(tasks)]
+    family = [f"family/{k}" for k in range(families)]
+    number = np.arange(networks)
+    gap = random.random(networks)
+    table = pd.DataFrame(
+        {
+            "cell": [f"{k:016x}" for k in number],
+            "task": [task[k % tasks] for k in number],
+            "family": [family[k // tasks % families] for k in number],
+            "width": 2.0 ** (number // 7 % 5 - 2),
+            "seed": number % 2,
+            "status": "converged",
+            "train_error": 0.0,
+            "test_error": gap,
+            "gap": gap,
+            "loss_gap": 3 * gap,
+            "parameters": 1000 + number,
+            "learning_rate": 0.1,
+        }
+    )
+    names = [f"proxy_{k:03d}" for k in range(proxies)]
+    values = pd.DataFrame(
+        {
+            "cell": np.tile(table["cell"].to_numpy(), proxies),
+            "proxy": np.repeat(names, networks),
+            "value": np.exp(random.standard_normal(proxies * networks)),
+            "standard_error": np.nan,
+            "seconds": 0.1,
+            "status": "ok",
+            "reason": "",
+        }
+    )
+    scopes = [("", ""), *((t, "") for t in task), *(("", f) for f in family)]
+    scopes += [(t, f) for t in task for f in family]
+    estimators = ["tau", "coverage", "unreliable", "rank", "tau_within", "tau_b", "tau_partial", "simpson"]
+    estimators += ["granulated", "granulated:width", "granulated:learning_rate", "seconds", "tau_true_gap"]
+    keys = [
+        (t, f, g, p, e) for g in ("gap", "loss_gap") for t, f in scopes for p in names for e in estimators
+    ]
+    scores = pd.DataFrame(keys, columns=["task", "family", "target", "proxy", "estimator"])
+    value = random.uniform(-1, 1, len(scores))
+    fixed = {"coverage": 1.0, "unreliable": 0.0, "simpson": 0.0, "seconds": 0.1}
+    value = scores["estimator"].map(fixed).fillna(pd.Series(value)).to_numpy(copy=True)
+    rank = (scores["estimator"] == "rank").to_numpy()
+    value[rank] = random.integers(1, 5, int(rank.sum()))
+    inside = (scores["estimator"].str.startswith("tau")).to_numpy()
+    scores["value"] = value
+    scores["low"] = np.where(inside, np.clip(value - 0.1, -1, 1), np.nan)
+    scores["high"] = np.where(inside, np.clip(value + 0.1, -1, 1), np.nan)
+    scores["models"] = networks
+    return {
+        "population": table,
+        "measurements": values,
+        "scores": scores,
+        "axes": ("width", "learning_rate"),
+        "suite": {"name": "large", "version": 1, "summary": "", "planned": networks, "samples": 128},
+        "entries": entries(names),
+        "notes": [],
+    }
 
 
 STATES = ["constant", "broken", "partial", "absent", "plain", "parameter_count", "random", "train_loss"]

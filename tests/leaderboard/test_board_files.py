@@ -23,10 +23,10 @@ from gapbench_leaderboard.board.numbers import exact, plain
 from gapbench_leaderboard.board.ranked import ranked
 from gapbench_leaderboard.board.scores_file import read_scores
 from gapbench_leaderboard.board.terminal import display_width
-from leaderboard.board_cases import AWKWARD, STATES, board, population
+from leaderboard.board_cases import AWKWARD, STATES, board
 
 CASES = {
-    "everything": (("one", "two"), 16, 2, [*STATES, *AWKWARD]),
+    "everything": (("one", "two"), 8, 2, [*STATES, *AWKWARD]),
     "one task": (("one",), 8, 2, STATES),
     "one network": (("one",), 1, 1, STATES),
 }
@@ -38,7 +38,7 @@ def made(
 ) -> tuple[Path, dict[str, Any]]:
     tasks, configurations, seeds, names = CASES[request.param]
     folder = tmp_path_factory.mktemp("board") / "made"
-    return folder, board(folder, population(tasks, configurations, seeds), names)
+    return folder, board(folder, tasks, configurations, seeds, names)
 
 
 class DataOfPage(HTMLParser):
@@ -94,7 +94,9 @@ def test_csv_json_and_page_hold_every_cell_to_the_last_digit(made: tuple[Path, d
 def test_pandas_reads_the_scores_back_exactly(made: tuple[Path, dict[str, Any]]) -> None:
     folder, given = made
     back = read_scores(folder / "scores.csv")
-    pd.testing.assert_frame_equal(back, given["scores"].reset_index(drop=True), check_exact=True, check_dtype=False)
+    pd.testing.assert_frame_equal(
+        back, given["scores"].reset_index(drop=True), check_exact=True, check_dtype=False
+    )
 
 
 def test_markdown_holds_the_ranking_in_full_precision(made: tuple[Path, dict[str, Any]]) -> None:
@@ -165,8 +167,7 @@ def test_ranking_of_a_target_that_was_not_scored_says_so(made: tuple[Path, dict[
 
 
 def test_empty_scores_still_give_a_board(tmp_path: Path) -> None:
-    networks = population(("one",), 1, 1)
-    given = board(tmp_path / "full", networks, ["plain"])
+    given = board(tmp_path / "full", ("one",), 1, 1, STATES)
     empty = given["scores"].iloc[:0]
     from gapbench_leaderboard.board import build
 
@@ -175,19 +176,18 @@ def test_empty_scores_still_give_a_board(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "empty" / "data.json").read_text())["targets"] == []
 
 
-def test_networks_that_can_be_ranked_are_the_converged_ones(tmp_path: Path) -> None:
-    networks = population(("one", "two"), 8, 2)
-    given = board(tmp_path, networks, ["plain", "partial"])
+def test_networks_that_can_be_ranked_are_the_converged_ones(made: tuple[Path, dict[str, Any]]) -> None:
+    given = made[1]
+    networks, values = given["population"], given["measurements"]
     found = ranked(given["scores"])
     assert found is not None
-    assert found.networks == int((networks["status"] == "converged").sum()) == 30
-    counts = found.table.set_index("proxy")["models"]
-    assert counts["plain"] == 30
-    usable = given["measurements"][
-        (given["measurements"]["proxy"] == "partial") & (given["measurements"]["status"] == "ok")
-    ]
     converged = set(networks.loc[networks["status"] == "converged", "cell"])
-    assert counts["partial"] == len(converged & set(usable["cell"]))
+    assert found.networks == len(converged)
+    counts = found.table.set_index("proxy")["models"]
+    for proxy in ("plain", "partial", "absent", "broken"):
+        usable = values.loc[(values["proxy"] == proxy) & (values["status"] == "ok"), "cell"]
+        if proxy in counts:
+            assert counts[proxy] == len(converged & set(usable))
 
 
 def test_a_failed_write_leaves_the_old_file_and_no_litter(

@@ -1,0 +1,415 @@
+"""The page in a headless browser: every control, no complaint, no request."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gapbench_leaderboard.board import build
+from gapbench_leaderboard.board.numbers import exact, rounded
+from gapbench_leaderboard.board.ranked import ranked
+from leaderboard.board_cases import AWKWARD, STATES, board, large
+from leaderboard.chromium import Page, browser, find_chromium
+
+CHROMIUM = find_chromium()
+needs_browser = pytest.mark.skipif(
+    CHROMIUM is None, reason="needs Chromium (Debian package chromium, or GAPBENCH_CHROMIUM = its path)"
+)
+ROWS = "[...document.querySelectorAll('#ranking tr[data-proxy]')]"
+
+
+@pytest.fixture(scope="module")
+def page() -> Iterator[Page]:
+    assert CHROMIUM is not None
+    with browser(CHROMIUM) as opened:
+        opened.resize(1280)
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[str, Any]]:
+    folder = tmp_path_factory.mktemp("page")
+    names = [*STATES, *AWKWARD]
+    described = {
+        name: {
+            "proxy": name,
+            "version": 2,
+            "summary": f"About {name}",
+            "reference": None,
+            "higher_means": "better" if name == "plain" else "worse",
+            "options": {},
+            "verified": name == "plain",
+            "invariances": ["rescaling"] if name == "constant" else [],
+        }
+        for name in names
+    }
+    given = board(folder, ("one", "two"), 8, 2, names, entries=described)
+    return (folder / "index.html").as_uri(), given
+
+
+def fresh(page: Page, url: str) -> None:
+    """The page as it opens, with nothing noted yet."""
+    page.open("about:blank")
+    page.requests.clear()
+    page.complaints.clear()
+    page.open(url)
+
+
+def names(page: Page) -> list[str]:
+    found: list[str] = page.value(f"{ROWS}.map((row) => row.dataset.proxy)")
+    return found
+
+
+def quiet(page: Page, url: str) -> None:
+    assert page.complaints == []
+    assert {request.partition("#")[0] for request in page.requests} == {url}
+
+
+@needs_browser
+def test_ranking_shows_the_numbers_of_the_scores(page: Page, made: tuple[str, dict[str, Any]]) -> None:
+    url, given = made
+    fresh(page, url)
+    cells = f"{ROWS}.map((row) => [row.dataset.proxy, ...[...row.cells].map((c) => c.dataset.value)])"
+    shown = f"{ROWS}.map((row) => [...row.cells].map((c) => c.textContent))"
+    for target in ("gap", "loss_gap"):
+        for task in ("", "one"):
+            page.choose("target", target)
+            page.choose("task", task)
+            found = ranked(given["scores"], target=target, task=task)
+            assert found is not None
+            table = found.table.set_index("proxy")
+            rows, texts = page.value(cells), page.value(shown)
+            assert sorted(row[0] for row in rows) == sorted(table.index)
+            for row, text in zip(rows, texts):
+                expected = table.loc[row[0]]
+                for position, column in ((4, "value"), (5, "within"), (6, "pooled"), (7, "partial")):
+                    assert (float(row[position]) if row[position] else None) == (
+                        float(expected[column]) if expected[column] == expected[column] else None
+                    )
+                    assert text[position - 1] == rounded(expected[column])
+                assert text[7] == f"{expected['models']}/{found.networks}"
+                rank = "–" if expected["rank"] != expected["rank"] else exact(int(expected["rank"]))
+                assert text[0] == rank
+    quiet(page, url)
+
+
+@needs_browser
+def test_order_is_that_of_the_board(page: Page, made: tuple[str, dict[str, Any]]) -> None:
+    url, given = made
+    fresh(page, url)
+    found = ranked(given["scores"])
+    assert found is not None
+    key = [
+        (
+            row["baseline"],
+            row["rank"] if row["rank"] == row["rank"] else 1e9,
+            -row["value"] if row["value"] == row["value"] else 2.0,
+        )
+        for row in found.table.set_index("proxy").loc[names(page)].to_dict("records")
+    ]
+    assert key == sorted(key)
+
+
+@needs_browser
+def test_awkward_names_are_text(page: Page, made: tuple[str, dict[str, Any]]) -> None:
+    url, _ = made
+    fresh(page, url)
+    assert page.value("document.title") == "gapbench board: made 1"
+    assert set(AWKWARD) <= set(names(page))
+    buttons = f"{ROWS}.map((row) => row.querySelector('button').textContent)"
+    assert set(AWKWARD) <= set(page.value(buttons))
+    assert page.value("document.images.length") == 0
+    assert page.value("document.querySelectorAll('script').length") == 2
+    assert page.value("document.getElementById('notes').textContent") == "A note with <b>markup</b>"
+    for name in AWKWARD:
+        page.choose("plot-proxy", name)
+        assert page.value("document.querySelector('#detail h3').textContent") == name
+        assert page.value("document.querySelectorAll('#scatter .point').length") == 16
+    quiet(page, url)
+
+
+@needs_browser
+def test_every_control_does_what_it_says(page: Page, made: tuple[str, dict[str, Any]]) -> None:
+    url, given = made
+    fresh(page, url)
+    everything = names(page)
+    page.choose("search", "EMOJI")
+    assert names(page) == [AWKWARD[4]]
+    page.choose("search", "nothing is called this")
+    assert names(page) == []
+    assert page.value("document.getElementById('ranking-empty').hidden") is False
+    page.choose("search", "")
+    assert names(page) == everything
+
+    seconds = given["scores"][
+        (given["scores"]["estimator"] == "seconds") & (given["scores"]["target"] == "gap")
+    ]
+    limit = float(seconds["value"].median())
+    page.choose("cost-limit", repr(limit))
+    cheap = set(seconds.loc[seconds["value"] <= limit, "proxy"])
+    assert set(names(page)) - {"width", "noisy_oracle", "hyperparameter_oracle"} == cheap
+    page.choose("cost-limit", "")
+
+    page.value("document.getElementById('verified').click()")
+    kept = set(names(page))
+    assert "plain" in kept
+    assert "constant" not in kept
+    assert "random" in kept
+    page.value("document.getElementById('verified').click()")
+
+    page.choose("family", "plain/mlp")
+    assert set(names(page)) == set(ranked(given["scores"], family="plain/mlp").table["proxy"])  # type: ignore[union-attr]
+    page.choose("family", "")
+
+    page.value("document.querySelector('[data-sort=tau]').click()")
+    taus = page.value(f"{ROWS}.filter((r) => !r.matches('.baseline')).map((r) => r.cells[3].dataset.value)")
+    numbers = [float(tau) for tau in taus if tau]
+    assert numbers == sorted(numbers, reverse=True)
+    assert taus[len(numbers) :] == [""] * (len(taus) - len(numbers))
+    page.value("document.querySelector('[data-sort=tau]').click()")
+    taus = page.value(f"{ROWS}.filter((r) => !r.matches('.baseline')).map((r) => r.cells[3].dataset.value)")
+    numbers = [float(tau) for tau in taus if tau]
+    assert numbers == sorted(numbers)
+    assert page.value("document.querySelector('th[aria-sort]').getAttribute('aria-sort')") == "ascending"
+    for key in (
+        "rank",
+        "proxy",
+        "bar",
+        "within",
+        "pooled",
+        "partial",
+        "models",
+        "seconds",
+        "invariances",
+        "marks",
+    ):
+        page.value(f"document.querySelector('[data-sort={key}]').click()")
+        assert sorted(names(page)) == sorted(everything)
+
+    page.value(f"{ROWS}.find((row) => row.dataset.proxy === 'plain').querySelector('button').click()")
+    assert page.value("document.querySelector('#detail h3').textContent") == "plain"
+    assert "a smaller gap" in page.value("document.getElementById('detail').textContent")
+    assert page.value("document.querySelector('#ranking tr.chosen').dataset.proxy") == "plain"
+    quiet(page, url)
+
+
+@needs_browser
+def test_scatter_draws_every_ranked_network_once(page: Page, made: tuple[str, dict[str, Any]]) -> None:
+    url, given = made
+    fresh(page, url)
+    networks, values = given["population"], given["measurements"]
+    joined = values[values["status"] == "ok"].merge(
+        networks[["cell", "task", "status", "gap", "loss_gap"]], on="cell", suffixes=("", "_network")
+    )
+    for proxy in ("plain", "partial", "absent", "constant"):
+        for task in ("one", "two"):
+            page.choose("plot-proxy", proxy)
+            page.choose("plot-task", task)
+            points = page.value(
+                "[...document.querySelectorAll('#scatter .point')]"
+                ".map((p) => [p.dataset.cell, p.dataset.x, p.dataset.y])"
+            )
+            own = joined[
+                (joined["proxy"] == proxy)
+                & (joined["task"] == task)
+                & (joined["status_network"] == "converged")
+            ]
+            assert sorted((c, float(x), float(y)) for c, x, y in points) == sorted(
+                zip(own["cell"], own["value"], own["gap"])
+            )
+    page.choose("plot-proxy", "broken")
+    assert page.value("document.querySelectorAll('#scatter .point').length") == 0
+    assert "no network with a value" in page.value("document.getElementById('scatter-about').textContent")
+    page.choose("plot-proxy", "noisy_oracle")
+    assert "no measurements to draw" in page.value("document.getElementById('scatter-about').textContent")
+    page.choose("plot-proxy", "width")
+    assert page.value("document.querySelectorAll('#scatter .point').length") == 14
+    page.value("document.getElementById('plot-unconverged').click()")
+    assert (
+        page.value("document.querySelectorAll('#scatter .point').length") == 15
+    )  # a diverged one has no gap
+    page.choose("plot-proxy", "plain")
+    page.choose("plot-log", "log")
+    assert "Logarithmic" in page.value("document.getElementById('scatter-about').textContent")
+    page.choose("plot-log", "linear")
+    assert "Logarithmic" not in page.value("document.getElementById('scatter-about').textContent")
+    box = page.value(
+        "{const place = () => document.querySelector('#scatter .point').getBoundingClientRect();"
+        "scrollBy(0, place().y - 300); const b = place(); [b.x + b.width / 2, b.y + b.height / 2]}"
+    )
+    page.call("Input.dispatchMouseEvent", type="mouseMoved", x=box[0], y=box[1])
+    tip = page.value("document.getElementById('tip').textContent")
+    assert tip.startswith("plain: ")
+    assert "family: " in tip
+    assert "learning_rate: " in tip
+    quiet(page, url)
+
+
+@needs_browser
+def test_heat_map_shows_the_scores(page: Page, made: tuple[str, dict[str, Any]]) -> None:
+    url, given = made
+    fresh(page, url)
+    scores = given["scores"][given["scores"]["target"] == "gap"]
+    read = (
+        "[...document.querySelectorAll('#heat tbody tr')]"
+        ".map((r) => [r.dataset.proxy, ...[...r.querySelectorAll('td')].map((c) => c.dataset.value)])"
+    )
+    wanted = {
+        "axis": [("", "", name) for name in scores["estimator"].unique() if name.startswith("granulated:")],
+        "task": [("one", "", "tau"), ("two", "", "tau")],
+        "family": [("", "plain/mlp", "tau"), ("", "timm/resnet18", "tau")],
+    }
+    for kind, columns in wanted.items():
+        page.choose("heat-kind", kind)
+        for proxy, *cells in page.value(read):
+            for (task, family, estimator), cell in zip(columns, cells, strict=True):
+                own = scores[
+                    (scores["proxy"] == proxy)
+                    & (scores["task"] == task)
+                    & (scores["family"] == family)
+                    & (scores["estimator"] == estimator)
+                ]["value"]
+                expected = exact(own.iloc[0]) if len(own) else ""
+                assert (cell and float(cell)) == (expected and float(expected))
+    page.choose("heat-kind", "fixed")
+    assert page.value("document.querySelectorAll('#heat thead th').length") >= 2
+    quiet(page, url)
+
+
+@needs_browser
+def test_link_restores_the_view(page: Page, made: tuple[str, dict[str, Any]]) -> None:
+    url, _ = made
+    fresh(page, url)
+    page.choose("target", "loss_gap")
+    page.choose("task", "two")
+    page.choose("plot-proxy", AWKWARD[0])
+    page.choose("search", "a")
+    page.choose("heat-kind", "family")
+    page.value("document.querySelector('[data-sort=within]').click()")
+    link, before = page.value("location.href"), names(page)
+    assert link.startswith(f"{url}#")
+    fresh(page, link)
+    assert names(page) == before
+    assert page.value("document.querySelector('#detail h3').textContent") == AWKWARD[0]
+    for control, value in (
+        ("target", "loss_gap"),
+        ("task", "two"),
+        ("plot-task", "two"),
+        ("search", "a"),
+        ("heat-kind", "family"),
+    ):
+        assert page.value(f"document.getElementById({control!r}).value") == value
+    page.value("location.hash = '#target=loss_gap'")
+    assert (
+        page.value(
+            "new Promise((done) => setTimeout(() => done(document.getElementById('task').value), 100))"
+        )
+        == ""
+    )
+    fresh(page, f"{url}#target=none&task=none&family=none&proxy=none&sort=none&heat=none&plotTask=none")
+    assert len(names(page)) == len(before) or names(page)
+    assert page.complaints == []
+
+
+@needs_browser
+def test_keyboard_reaches_and_chooses(page: Page, made: tuple[str, dict[str, Any]]) -> None:
+    url, _ = made
+    fresh(page, url)
+    for control in ("select", "input", "button", "summary", "#cost .entry", "a"):
+        assert page.value(f"[...document.querySelectorAll({control!r})].every((e) => e.tabIndex >= 0)")
+        assert page.value(f"document.querySelectorAll({control!r}).length") > 0
+    assert page.value("[...document.querySelectorAll('select, input')].every((e) => e.labels.length === 1)")
+    assert page.value(
+        "[...document.querySelectorAll('#ranking th button')].every((b) => b.title.length > 20)"
+    )
+    page.value("document.querySelector('#cost .entry[data-proxy=absent]').focus()")
+    assert "absent" in page.value("document.getElementById('tip').textContent")
+    page.call("Input.dispatchKeyEvent", type="keyDown", key="Enter", code="Enter", windowsVirtualKeyCode=13)
+    assert page.value("document.querySelector('#detail h3').textContent") == "absent"
+
+
+@needs_browser
+@pytest.mark.parametrize("width", [320, 390, 768])
+def test_small_screens_scroll_tables_not_the_page(
+    page: Page, made: tuple[str, dict[str, Any]], width: int
+) -> None:
+    url, _ = made
+    page.resize(width, mobile=True)
+    fresh(page, url)
+    assert page.value("document.documentElement.scrollWidth") <= width
+    assert page.value("document.querySelector('#scatter svg').getBoundingClientRect().width") <= width
+    page.resize(1280)
+
+
+@needs_browser
+@pytest.mark.parametrize(("tasks", "configurations", "seeds"), [(("one",), 8, 2), (("one",), 1, 1)])
+def test_little_data(
+    page: Page, tmp_path: Path, tasks: tuple[str, ...], configurations: int, seeds: int
+) -> None:
+    given = board(tmp_path, tasks, configurations, seeds, STATES)
+    url = (tmp_path / "index.html").as_uri()
+    fresh(page, url)
+    assert len(names(page)) == len(ranked(given["scores"]).table)  # type: ignore[union-attr]
+    quiet(page, url)
+    build(
+        tmp_path,
+        **{**given, "scores": given["scores"].iloc[:0], "measurements": given["measurements"].iloc[:0]},
+    )
+    fresh(page, url)
+    assert "No proxy could be ranked" in page.value("document.getElementById('ranking-empty').textContent")
+    quiet(page, url)
+
+
+@needs_browser
+def test_board_of_forty_proxies_and_five_hundred_networks(page: Page, tmp_path: Path) -> None:
+    build(tmp_path, **large(40, 500))
+    url = (tmp_path / "index.html").as_uri()
+    fresh(page, url)
+    assert len(names(page)) == 40
+    page.choose("task", "task 1")
+    page.choose("family", "family/2")
+    page.choose("target", "loss_gap")
+    assert len(names(page)) == 40
+    assert page.value("document.querySelectorAll('#scatter .point').length") > 20
+    assert page.value("document.querySelectorAll('#agreement canvas').length") == 1
+    page.choose("search", "proxy_01")
+    assert len(names(page)) == 10
+    quiet(page, url)
+
+
+def test_colours_have_contrast() -> None:
+    style = (files("gapbench_leaderboard.board") / "assets" / "style.css").read_text()
+    schemes = re.findall(r":root \{(.*?)\}", style, re.S)
+    assert len(schemes) == 2
+
+    def luminance(colour: str) -> float:
+        parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+        linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    def contrast(first: str, second: str) -> float:
+        low, high = sorted((luminance(first), luminance(second)))
+        return (high + 0.05) / (low + 0.05)
+
+    for scheme in schemes:
+        colour = dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", scheme))
+        pairs = "ink/ground quiet/ground accent/ground accent/chosen ink/chosen base/ground base/chosen "
+        pairs += "warn/warn-ground warn/ground warn/chosen ink/raised quiet/raised"
+        for text, ground in (pair.split("/") for pair in pairs.split()):
+            assert contrast(colour[text], colour[ground]) >= 4.5, (text, ground)  # WCAG 2.2, 1.4.3
+        for mark in ("w0", "w1", "w2", "w3", "w4", "accent", "base"):
+            assert contrast(colour[mark], colour["ground"]) >= 3, mark  # WCAG 2.2, 1.4.11
+
+
+def test_data_of_the_page_are_those_of_the_file(tmp_path: Path) -> None:
+    build(tmp_path, **large(3, 20))
+    page = (tmp_path / "index.html").read_text()
+    inside = page.partition('id="data">')[2].partition("</script>")[0]
+    assert inside == (tmp_path / "data.json").read_text()
+    assert json.loads(inside)["suite"]["name"] == "large"
