@@ -7,7 +7,7 @@ import io
 
 import pandas as pd
 
-from .numbers import exact
+from .numbers import exact, plain_cells
 
 
 def csv_text(frame: pd.DataFrame) -> str:
@@ -15,6 +15,9 @@ def csv_text(frame: pd.DataFrame) -> str:
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow([exact(name) for name in frame.columns])
-    columns = [[exact(value) for value in frame.iloc[:, position]] for position in range(frame.shape[1])]
+    columns = [
+        ["" if cell is None else repr(cell) if type(cell) is float else cell for cell in plain_cells(column)]
+        for column in (frame.iloc[:, position] for position in range(frame.shape[1]))
+    ]
     writer.writerows(zip(*columns))
     return stream.getvalue()

@@ -11,7 +11,7 @@ import pandas as pd
 from gapbench_leaderboard.scores import BASELINES
 
 from .agreement import agreement
-from .numbers import plain
+from .numbers import plain, plain_cells
 from .ranked import MEASURED_BASELINES
 
 FORMAT = 1
@@ -85,8 +85,7 @@ def columns(frame: pd.DataFrame) -> dict[str, Any]:
     """A table by column; text that repeats is coded."""
     result: dict[str, Any] = {}
     for position, name in enumerate(frame.columns):
-        cells = [plain(value) for value in frame.iloc[:, position]]
-        result[plain(str(name))] = _coded(cells)
+        result[plain(str(name))] = _coded(plain_cells(frame.iloc[:, position]))
     return result
 
 

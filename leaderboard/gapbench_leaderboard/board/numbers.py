@@ -8,6 +8,7 @@ from decimal import ROUND_HALF_UP, Decimal, localcontext
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 
 def plain(value: Any) -> Any:
@@ -36,6 +37,29 @@ def plain(value: Any) -> Any:
     if type(value).__name__ in ("NAType", "NaTType"):  # pandas.NA, pandas.NaT
         return None
     return plain(str(value))
+
+
+def plain_cells(column: pd.Series[Any]) -> list[Any]:
+    """`plain` of every cell of a column."""
+    kind = column.dtype.kind
+    if kind in "iu" and isinstance(column.dtype, np.dtype):
+        return column.tolist()
+    if kind == "f" and isinstance(column.dtype, np.dtype):
+        values = column.to_numpy(dtype=np.float64)
+        cells = values.tolist()
+        for position in np.flatnonzero(~np.isfinite(values)):
+            cells[position] = plain(cells[position])
+        return cells
+    known: dict[str, Any] = {}
+    cells = []
+    for value in column.tolist():
+        if type(value) is str:
+            if value not in known:
+                known[value] = plain(value)
+            cells.append(known[value])
+        else:
+            cells.append(plain(value))
+    return cells
 
 
 def exact(value: Any) -> str:
