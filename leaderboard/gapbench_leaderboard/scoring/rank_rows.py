@@ -146,18 +146,23 @@ def granulated_rows(rows: Rows, population: Population, proxy: str) -> None:
         families: list[int | None] = [None, *range(len(names) if names != ("",) else 0)]
         for family in families:
             scope = Scope(part.study.task, "" if family is None else names[family])
-            models = population.models(proxy, scope)
-            if not models:
+            if not population.models(proxy, scope):
                 continue
             for axis, values in part.granulated(proxy, family).items():
                 name = f"granulated:{axis}" if axis else "granulated"
-                # cells that drop out of replicates are variance that the coefficient has: no correction
-                rows.add_coefficient(proxy, name, values, models, scope, recentre=False)
+                _granulated_row(rows, population, proxy, name, values, scope)
                 if family is None:
                     over_tasks.setdefault(name, []).append(values)
     for name, tasks in over_tasks.items():
-        models = population.models(proxy, Scope())
-        rows.add_coefficient(proxy, name, mean_of(tasks), models, Scope(), recentre=False)
+        _granulated_row(rows, population, proxy, name, mean_of(tasks), Scope())
+
+
+def _granulated_row(
+    rows: Rows, population: Population, proxy: str, name: str, values: NDArray[np.float64], scope: Scope
+) -> None:
+    """Part of the non-linear variance stays: cells that drop out of replicates are not an artefact alone."""
+    models, linear = population.models(proxy, scope), population.linear(scope)
+    rows.add_coefficient(proxy, name, values, models, scope, linear, recentre=False, removed=0.5)
 
 
 def repeatability_rows(rows: Rows, population: Population, proxy: str) -> None:

@@ -36,7 +36,7 @@ class Rows:
 
     def add_coefficient(
         self, proxy: str, estimator: str, values: NDArray[np.float64], models: int, scope: Scope,
-        linear: LinearPart = WHOLE, bounded: bool = True, recentre: bool = True,
+        linear: LinearPart = WHOLE, bounded: bool = True, recentre: bool = True, removed: float = 1.0,
     ) -> None:  # fmt: skip
         """An estimator whose entry 0 is the original sample; with its bootstrap interval."""
         self.add(
@@ -45,7 +45,7 @@ class Rows:
             values[0],
             models,
             scope,
-            interval(values, linear, bounded, recentre=recentre),
+            interval(values, linear, bounded, recentre=recentre, removed=removed),
         )
 
     def add_range(

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 NAN_INTERVAL = (float("nan"), float("nan"))
-_LEAST_REPLICATES = 4
+_LEAST_REPLICATES = 2
 """Replicates per configuration from which the linear part is estimated; below, it is taken to be all."""
 _SMALLEST_PART = 0.25
 
@@ -73,10 +73,12 @@ class LinearPart:
         adjusted = 1.0 - (1.0 - part) * (rows - 1) / (rows - 1 - columns)
         return np.clip(adjusted, _SMALLEST_PART, 1.0)
 
-    def factor(self, replicates: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Factor for the standard deviation of replicates: the linear part alone, and n / (n - 1)."""
+    def factor(self, replicates: NDArray[np.float64], removed: float = 1.0) -> NDArray[np.float64]:
+        """Factor for the standard deviation of replicates: less the fraction `removed` of the part of their
+        variance that is not linear, and n / (n - 1).
+        """
         small = (self.freedom + 1) / self.freedom if self.freedom > 0 else 1.0
-        return np.sqrt(small * self.share(replicates))
+        return np.sqrt(small * (1.0 - removed * (1.0 - self.share(replicates))))
 
     def standard_error(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Infinitesimal-jackknife standard error of values of shape (..., 1 + replicates), original first."""
@@ -100,6 +102,7 @@ def interval(
     bounded: bool = True,
     level: float = 0.95,
     recentre: bool = True,
+    removed: float = 1.0,
 ) -> tuple[float, float]:
     """Bootstrap interval of a coefficient.
 
@@ -108,6 +111,7 @@ def interval(
         linear: the draws; without it the spread is not corrected.
         bounded: clip to [-1, 1], the range of a correlation.
         recentre: on the original value; False leaves the replicates at their mean.
+        removed: fraction of the non-linear part of the variance that is taken off.
 
     Returns:
         (low, high), which contain the value; NaN for both where the value or more than half of the
@@ -119,7 +123,7 @@ def interval(
         return NAN_INTERVAL
     centre = drawn.mean()
     tails = np.percentile(drawn, [50 * (1 - level), 50 * (1 + level)]) - centre
-    factor = float(linear.factor(replicates))
+    factor = float(linear.factor(replicates, removed))
     if linear.freedom > 0:
         factor *= _student_factor(level, linear.freedom)
     low, high = (value if recentre else centre) + factor * tails
