@@ -9,6 +9,8 @@ from typing import Any
 
 import click
 
+from gapbench import __version__
+
 COMMANDS = {
     "run": "train, measure, score and build the board of a suite; resumes",
     "score": "rank statistics of your own table of networks and measures",
@@ -44,7 +46,7 @@ class _Lazy(click.Group):
 
 
 @click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="gapbench", message="gapbench %(version)s")
+@click.version_option(__version__, message="gapbench %(version)s")
 def cli() -> None:
     """Which numbers computed from a trained network predict its test gap?
 

@@ -1,0 +1,114 @@
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from benchmark.tiny_suite import TINY
+
+
+def gapbench(*arguments, cwd=None, **environment):
+    return subprocess.run(
+        [sys.executable, "-m", "gapbench", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p), **environment},
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["rnu"], ["Did you mean 'run'"]),
+        (["run", "qick"], ["no suite 'qick'", "Did you mean 'quick'"]),
+        (["run", "quick", "--proxies", "sharpnes_full"], ["Did you mean 'sharpness_full'"]),
+        (["run", "quick", "--limit", "0"], ["--limit"]),
+        (["run", "quick", "--device", "tpu"], ["--device"]),
+        (["run", "quick", "--workers", "-1"], ["--workers"]),
+        (["list", "things"], ["tasks"]),
+        (["fetch", "imagenet"], ["cifar10"]),
+        (["board", "nowhere"], ["nowhere", "no run"]),
+        (["score", "nowhere.csv", "--axes", "a"], ["nowhere.csv"]),
+    ],
+)
+def test_mistakes_give_exit_code_2_one_message_and_no_traceback(arguments, words, tmp_path):
+    done = gapbench(*arguments, cwd=tmp_path)
+    assert done.returncode == 2, done.stderr
+    for word in words:
+        assert word in done.stderr
+    assert "Traceback" not in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_missing_data_are_one_message(tmp_path):
+    done = gapbench("run", "compact", "--data", tmp_path / "empty", cwd=tmp_path)
+    assert done.returncode == 2
+    assert str(tmp_path / "empty") in done.stderr
+    assert "gapbench fetch cifar10" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_an_unusable_folder_is_one_message(tmp_path):
+    (tmp_path / "file").write_text("")
+    suite = tmp_path / "tiny.toml"
+    suite.write_text(TINY)
+    done = gapbench("run", suite, "--out", tmp_path / "file")
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    assert str(tmp_path / "file") in done.stderr
+
+
+@pytest.mark.parametrize("kind", ["tasks", "models", "proxies", "suites"])
+def test_lists_agree_in_text_and_json(kind):
+    text, data = gapbench("list", kind), gapbench("list", kind, "--json")
+    assert text.returncode == data.returncode == 0
+    rows = json.loads(data.stdout)
+    lines = text.stdout.splitlines()
+    assert len(rows) == len(lines) >= 3
+    for row, line in zip(rows, lines):
+        assert line.startswith(row["name"])
+        assert row["summary"] in line
+        assert row["summary"]
+
+
+def test_info_names_versions_and_data(tmp_path):
+    data = json.loads(gapbench("info", "--json", "--data", tmp_path).stdout)
+    assert data["data"] == {"cifar10": "missing", "mnist": "missing"}
+    assert data["versions"]["torch"] != "not installed"
+    text = gapbench("info", "--data", tmp_path).stdout
+    assert f"gapbench fetch mnist --data {tmp_path}" in text
+
+
+@pytest.mark.slow
+def test_a_run_prints_a_ranking_and_resumes_to_the_same(tmp_path):
+    suite = tmp_path / "tiny.toml"
+    suite.write_text(TINY)
+    first = gapbench("run", suite, "--out", tmp_path / "run")
+    assert first.returncode == 0, first.stderr
+    assert first.stdout.count("separable  plain/mlp") == 12
+    for word in ("param_norm", "sharpness_full[radius=0.2]", "tau", "index.html"):
+        assert word in first.stdout
+    second = gapbench("run", suite, "--out", tmp_path / "run")
+    assert "12 networks, 12 trained before; 60 measurements, 60 made before." in second.stdout
+    assert (
+        first.stdout[first.stdout.index("Networks:") :] == second.stdout[second.stdout.index("Networks:") :]
+    )
+    board = gapbench("board", tmp_path / "run")
+    assert board.returncode == 0
+    assert board.stdout == second.stdout[second.stdout.index("Networks:") - 1 :]
+
+
+def test_a_failed_network_gives_exit_code_1_and_its_reason(tmp_path):
+    suite = tmp_path / "bad.toml"
+    suite.write_text(
+        TINY.replace('family = ["plain/mlp"]', 'family = ["plain/linear"]').replace(
+            "stop_loss = 0.2", "depth = 3"
+        )
+    )
+    done = gapbench("run", suite, "--out", tmp_path / "run", "--limit", 1)
+    assert done.returncode == 1
+    assert "1 failed:" in done.stderr
+    assert "depth" in done.stderr
+    assert "Traceback" not in done.stderr
