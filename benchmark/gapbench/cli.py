@@ -50,7 +50,8 @@ class _Lazy(click.Group):
 def cli() -> None:
     """Which numbers computed from a trained network predict its test gap?
 
-    Exit codes: 0 all well, 1 a network or measurement failed, 2 wrong usage or unusable input.
+    Exit codes: 0 all well, 1 a network or measurement failed or the disk is full, 2 wrong usage or unusable
+    input.
     """
 
 
@@ -74,7 +75,7 @@ def main(arguments: list[str] | None = None) -> Any:
         if not _for_people(error):
             raise
         click.echo(f"Error: {error}", err=True)
-        sys.exit(2)
+        sys.exit(1 if type(error).__name__ == "DiskFull" else 2)
     sys.exit(code if isinstance(code, int) else 0)
 
 

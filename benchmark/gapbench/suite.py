@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import itertools
 import re
 import tomllib
@@ -12,7 +11,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from gapbench.errors import GapbenchError
+from gapbench.errors import GapbenchError, did_you_mean
 from gapbench.population import hyperparameters as hp
 from gapbench_models import list_models
 from gapbench_tasks import list_tasks, task_entry, task_options
@@ -74,8 +73,7 @@ def load_suite(name_or_path: str | Path) -> Suite:
     else:
         path = Path(name)
         if not path.is_file():
-            near = difflib.get_close_matches(name, list_suites(), n=1)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
+            hint = did_you_mean(name, list_suites())
             raise GapbenchError(
                 f"There is no suite {name!r}: neither a name ({', '.join(list_suites())}) nor a file.{hint}"
             )
@@ -148,8 +146,7 @@ def proxy_requests(entries: Any, where: str) -> tuple[ProxyRequest, ...]:
         known = proxy_entry(name).options
         for option in table:
             if option not in known:
-                near = difflib.get_close_matches(option, known, n=1)
-                hint = f" Did you mean {near[0]!r}?" if near else ""
+                hint = did_you_mean(option, known)
                 listed = ", ".join(known) or "none"
                 raise GapbenchError(f"{where}: {name} has no option {option!r}.{hint} Options: {listed}.")
         parsed.append((name, table, str(label)))
@@ -196,8 +193,7 @@ def _expand(grid: dict[str, Any], common: dict[str, Any], where: str) -> Iterabl
     _known(grid, GRID, where)
     task = grid.get("task")
     if task not in list_tasks():
-        near = difflib.get_close_matches(str(task), list_tasks(), n=1)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
+        hint = did_you_mean(task, list_tasks())
         raise GapbenchError(f"{where}: there is no task {task!r}.{hint} Tasks: {', '.join(list_tasks())}.")
     task_entry(str(task))
     options = task_options(str(task))
@@ -206,8 +202,7 @@ def _expand(grid: dict[str, Any], common: dict[str, Any], where: str) -> Iterabl
     axes = _table(grid, "axes", where)
     for axis, values in axes.items():
         if axis not in (*SPECIAL_AXES, *hp.NAMES, *options):
-            near = difflib.get_close_matches(axis, [*SPECIAL_AXES, *hp.NAMES, *options], n=1)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
+            hint = did_you_mean(axis, [*SPECIAL_AXES, *hp.NAMES, *options])
             raise GapbenchError(f"{where}: there is no axis {axis!r}.{hint}")
         if not isinstance(values, list) or not values:
             raise GapbenchError(f"{where}: the axis {axis} must be a list of at least one value.")
@@ -216,8 +211,7 @@ def _expand(grid: dict[str, Any], common: dict[str, Any], where: str) -> Iterabl
             raise GapbenchError(f"{where}: the axis {required} is missing.")
     for option in fixed_options:
         if option not in options:
-            near = difflib.get_close_matches(option, options, n=1)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
+            hint = did_you_mean(option, options)
             raise GapbenchError(f"{where}: the task {task} has no option {option!r}.{hint}")
     training = {**common, **_table(grid, "training", where)}
     for both in set(axes) & (set(fixed_options) | set(_table(grid, "training", where))):
@@ -226,8 +220,7 @@ def _expand(grid: dict[str, Any], common: dict[str, Any], where: str) -> Iterabl
         values = dict(zip(axes, point))
         family, width, seed = (values.pop(name) for name in SPECIAL_AXES)
         if family not in list_models():
-            near = difflib.get_close_matches(str(family), list_models(), n=1)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
+            hint = did_you_mean(family, list_models())
             raise GapbenchError(f"{where}: there is no model family {family!r}.{hint}")
         if isinstance(width, bool) or not isinstance(width, int | float) or not 0 < width < float("inf"):
             raise GapbenchError(f"{where}: width = {width!r} must be a positive number.")
@@ -258,8 +251,7 @@ def _frozen(value: Any) -> Any:
 def _known(table: dict[str, Any], names: set[str], where: str) -> None:
     for key in table:
         if key not in names:
-            near = difflib.get_close_matches(key, names, n=1)
-            hint = f" Did you mean {near[0]!r}?" if near else f" Known: {', '.join(sorted(names))}."
+            hint = did_you_mean(key, names) or f" Known: {', '.join(sorted(names))}."
             raise GapbenchError(f"{where}: unknown key {key!r}.{hint}")
 
 

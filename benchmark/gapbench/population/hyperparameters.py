@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import math
 from dataclasses import dataclass
 from typing import Any
 
-from gapbench.errors import GapbenchError
+from gapbench.errors import GapbenchError, did_you_mean
 
 OPTIMIZERS = ("sgd", "adam", "sam")
 AUGMENTATIONS = ("none", "rot4", "rotate")
@@ -58,8 +57,7 @@ def hyperparameters(values: dict[str, Any], where: str) -> Hyperparameters:
     """Validate `values` (from a suite file; `where` names the place). Raises `GapbenchError`."""
     for name, value in values.items():
         if name not in NAMES:
-            near = difflib.get_close_matches(name, NAMES, n=1)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
+            hint = did_you_mean(name, NAMES)
             raise GapbenchError(f"{where}: there is no hyper-parameter {name!r}.{hint}")
         values = {**values, name: _checked(name, value, where)}
     return Hyperparameters(**values).normalised()

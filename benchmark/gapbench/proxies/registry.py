@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import importlib
 import inspect
@@ -11,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from gapbench.errors import GapbenchError
+from gapbench.errors import GapbenchError, did_you_mean
 
 DIRECTIONS = ("worse", "better")
 BUILT_IN = ("norms", "margins", "sharpness", "hessian", "baselines")
@@ -115,8 +114,7 @@ def proxy_entry(name: str) -> ProxyEntry:
     """The entry of a proxy; raises `GapbenchError` with near misses for an unknown name."""
     _load_built_in()
     if name not in _ENTRIES:
-        near = difflib.get_close_matches(name, _ENTRIES, n=1)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
+        hint = did_you_mean(name, _ENTRIES)
         raise GapbenchError(f"There is no proxy {name!r}.{hint} `gapbench list proxies` names them all.")
     return _ENTRIES[name]
 
@@ -125,8 +123,7 @@ def checked_options(entry: ProxyEntry, options: dict[str, Any]) -> dict[str, Any
     """Defaults and the given options together; raises `GapbenchError` for one that does not exist."""
     for option in options:
         if option not in entry.options:
-            near = difflib.get_close_matches(option, entry.options, n=1)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
+            hint = did_you_mean(option, entry.options)
             known = ", ".join(entry.options) or "none"
             raise GapbenchError(f"{entry.name} has no option {option!r}.{hint} Options: {known}.")
     return {**entry.options, **options}
