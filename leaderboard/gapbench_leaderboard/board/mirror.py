@@ -1,0 +1,100 @@
+"""What a board says about each of its entries, as records for a remote mirror. Imports no wandb."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import pandas as pd
+
+from .numbers import plain
+
+IDENTITY = ("proxy", "version", "options", "higher_means")
+ESTIMATORS = (
+    "rank",
+    "tau",
+    "tau_within",
+    "tau_b",
+    "tau_partial",
+    "tau_true_gap",
+    "granulated",
+    "K",
+    "sign_error",
+    "r2",
+    "mae",
+    "coverage",
+    "unreliable",
+    "simpson",
+    "p_random",
+    "seconds",
+)
+"""Numbers of a run's summary; all others are in the leaderboard's tables."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """One remote run. `identifier` depends on the entry's identity alone, so publishing again replaces it."""
+
+    identifier: str
+    name: str
+    kind: str
+    config: dict[str, Any]
+    summary: dict[str, float | int]
+    tags: tuple[str, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def entry_records(document: Mapping[str, Any], scores: pd.DataFrame) -> list[Record]:
+    """A record per entry of a board's document, in its order.
+
+    The summary's keys are `target/scope/estimator` with the scope `all` (mean over tasks) or the task's name;
+    where an interval exists, also `.../estimator_low` and `..._high`; `.../models` counts the networks. What
+    is undefined is absent: numbers stay numbers.
+    """
+    suite = document["suite"]
+    chosen = scores[(scores["family"].fillna("") == "") & scores["estimator"].isin(ESTIMATORS)]
+    by_proxy = {str(proxy): rows for proxy, rows in chosen.groupby("proxy", sort=False)}
+    return [_record(entry, suite, by_proxy.get(entry["label"])) for entry in document["proxies"]]
+
+
+def leaderboard_identifier(suite: Mapping[str, Any]) -> str:
+    """The identifier of the run that holds a suite's tables."""
+    return identifier({"leaderboard": suite.get("name"), "version": suite.get("version")})
+
+
+def identifier(identity: Mapping[str, Any]) -> str:
+    """16 hexadecimal digits that depend on the content alone."""
+    text = json.dumps(plain(dict(identity)), sort_keys=True, ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _record(entry: Mapping[str, Any], suite: Mapping[str, Any], rows: pd.DataFrame | None) -> Record:
+    identity = {
+        "suite": suite.get("name"),
+        "suite_version": suite.get("version"),
+        "label": entry["label"],
+        **{key: entry.get(key) for key in IDENTITY},
+    }
+    summary: dict[str, float | int] = {}
+    for row in [] if rows is None else rows.to_dict("records"):
+        scope = f"{plain(row['target'])}/{plain(row['task']) or 'all'}"
+        for suffix, column in (("", "value"), ("_low", "low"), ("_high", "high")):
+            number = plain(row[column])
+            if isinstance(number, (int, float)):
+                summary[f"{scope}/{row['estimator']}{suffix}"] = number
+        if row["estimator"] == "tau":
+            summary[f"{scope}/models"] = int(row["models"])
+    tags = ["baseline"] if entry["baseline"] else ["verified" if entry.get("verified") else "claimed"]
+    return Record(
+        identifier=identifier(identity),
+        name=str(entry["label"])[:128],
+        kind="entry",
+        config={**plain(identity), "summary": entry.get("summary"), "reference": entry.get("reference")},
+        summary=summary,
+        tags=(*tags, f"{suite.get('name')}-v{suite.get('version')}"[:64]),
+    )

@@ -1,0 +1,222 @@
+"""Mirrors a board to wandb in bounded time; where there is no key or no network, to an offline directory."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import netrc
+import os
+import re
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pandas as pd
+
+from gapbench_leaderboard.scores import TableError
+
+from .document import baseline_labels
+from .mirror import entry_records, leaderboard_identifier
+from .numbers import plain_cells
+from .ranked import ranked
+from .scores_file import read_scores
+
+HOST = "https://api.wandb.ai"
+CONNECT_SECONDS = 5.0
+
+
+@dataclass(frozen=True)
+class Published:
+    """`runs` identifiers written; `folder` of the offline directory or None; `command` that uploads it; `why`
+    it is offline, in words."""
+
+    runs: tuple[str, ...]
+    folder: Path | None
+    command: str
+    why: str
+
+
+def publish(
+    board: Path,
+    *,
+    project: str,
+    entity: str | None = None,
+    offline: bool = False,
+    folder: Path,
+    seconds: float = 600,
+    weights: Path | None = None,
+    database: Path | None = None,
+) -> Published:
+    """Publish the board in a folder: one run per entry, one for the leaderboard, under stable identifiers.
+
+    Publishing again updates the same runs; after a kill it completes them. Online, everything must be done
+    within `seconds`; what is not, and everything where wandb cannot be reached, is written to an offline
+    directory within `folder`, which replaces an earlier offline copy of the same runs.
+
+    Raises:
+        TableError: if `board` holds no board, or the project's name cannot be used.
+    """
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.\- ]{0,127}", project):
+        raise TableError(
+            f"--wandb-project {project!r}: use letters, digits, '-', '_', '.', a letter or digit first, "
+            "at most 128"
+        )
+    specification = specify(board, project, entity, weights, database)
+    wanted = [record["identifier"] for record in specification["records"]]
+    wanted.append(specification["leaderboard"]["identifier"])
+    folder.mkdir(parents=True, exist_ok=True)
+    why = "asked for" if offline else unreachable()
+    if why is None:
+        done = _upload({**specification, "offline": False, "done": [], "folder": str(folder)}, seconds)
+        if set(done) >= set(wanted):
+            return Published(tuple(done), None, "", "")
+        specification["done"] = done
+        why = f"wandb took {len(done)} of {len(wanted)} runs within {seconds:g} s, or refused the rest"
+    remove_offline(folder, wanted)
+    done = _upload({**specification, "offline": True, "folder": str(folder)}, seconds)
+    missing = set(wanted) - set(done) - set(specification["done"])
+    if missing:
+        raise TableError(f"wandb could not write {len(missing)} offline runs to {folder}")
+    where = folder / "wandb"
+    command = ["wandb", "sync", "--yes", "--project", project, *(["--entity", entity] if entity else [])]
+    own, everything = offline_runs(folder, wanted), sorted(where.glob("offline-run-*"))
+    if own == everything:
+        runs = f"{shlex.quote(str(where))}/offline-run-*"
+    else:
+        runs = " ".join(shlex.quote(str(path)) for path in own)
+    return Published(tuple(wanted), where, f"{shlex.join(command)} {runs}", why)
+
+
+def specify(
+    board: Path, project: str, entity: str | None, weights: Path | None, database: Path | None
+) -> dict[str, Any]:
+    """Everything that `wandb_upload` needs, as plain JSON."""
+    path = board / "data.json"
+    if not path.is_file():
+        raise TableError(f"{board} holds no board (no data.json); make it with: gapbench board RUN")
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+        suite = document["suite"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise TableError(f"{path} is not a board's data: {error}") from error
+    scores = read_scores(board)
+    name = f"{suite.get('name')}-v{suite.get('version')}"
+    tables: dict[str, Any] = {"scores": _table(scores)}
+    labels = baseline_labels(document["proxies"])
+    for target in document["targets"]:
+        found = ranked(scores, target=target, baselines=labels)
+        if found is not None:
+            tables[f"ranking_{target}"] = _table(found.table)
+    return {
+        "project": project,
+        "entity": entity,
+        "group": name[:128],
+        "board": str(board),
+        "done": [],
+        "sources": [],
+        "weights": str(weights) if weights is not None else None,
+        "database": str(database) if database is not None else None,
+        "records": [record.as_dict() for record in entry_records(document, scores)],
+        "leaderboard": {
+            "identifier": leaderboard_identifier(suite),
+            "name": f"leaderboard {name}"[:128],
+            "kind": "leaderboard",
+            "config": {"suite": suite, "notes": document["notes"], "axes": document["axes"]},
+            "summary": {"entries": len(document["proxies"]), "networks": _length(document["population"])},
+            "tags": ["leaderboard", name[:64]],
+            "tables": tables,
+            "artifact": re.sub(r"[^A-Za-z0-9_.\-]", "-", f"gapbench-board-{suite.get('name')}")[:128],
+            "aliases": [re.sub(r"[^A-Za-z0-9_.\-]", "-", f"suite-{name}")[:128]],
+        },
+    }
+
+
+def unreachable() -> str | None:
+    """Why wandb cannot be used online, in words; None where there is a key and the host answers."""
+    address = urlsplit(os.environ.get("WANDB_BASE_URL", HOST))
+    host = address.hostname or ""
+    if os.environ.get("WANDB_MODE", "").lower() in ("offline", "disabled", "dryrun"):
+        return f"WANDB_MODE is {os.environ['WANDB_MODE']}"
+    if not os.environ.get("WANDB_API_KEY") and not _has_login(host):
+        return "there is no key (set WANDB_API_KEY or run: wandb login)"
+    try:
+        port = address.port or (80 if address.scheme == "http" else 443)
+        socket.create_connection((host, port), timeout=CONNECT_SECONDS).close()
+    except OSError as error:
+        return f"{host} cannot be reached ({error})"
+    return None
+
+
+def offline_runs(folder: Path, identifiers: list[str]) -> list[Path]:
+    """The offline directories of these runs within `folder`."""
+    found = (folder / "wandb").glob("offline-run-*")
+    return sorted(path for path in found if path.name.rpartition("-")[2] in identifiers)
+
+
+def remove_offline(folder: Path, identifiers: list[str]) -> None:
+    """Delete earlier offline copies of these runs, complete or not: each run is written once."""
+    for path in offline_runs(folder, identifiers):
+        shutil.rmtree(path)
+
+
+def _upload(specification: Mapping[str, Any], seconds: float) -> list[str]:
+    """Run `wandb_upload` for at most `seconds`; the identifiers that it finished."""
+    with tempfile.TemporaryDirectory() as place:
+        path, log = Path(place) / "specification.json", Path(place) / "log"
+        path.write_text(json.dumps(specification), encoding="utf-8")
+        environment = {
+            **os.environ,
+            "WANDB_SILENT": "true",
+            "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+        }
+        with log.open("w") as output:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "gapbench_leaderboard.board.wandb_upload", str(path)],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.DEVNULL if specification["offline"] is False else output,
+                env=environment,
+                start_new_session=True,  # so that wandb's own service ends with it
+            )
+            try:
+                process.wait(seconds)
+            except subprocess.TimeoutExpired:
+                pass
+            finally:
+                _end(process)
+        lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    return [line.partition(" ")[2] for line in lines if line.startswith("done ")]
+
+
+def _end(process: subprocess.Popen[Any]) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _has_login(host: str) -> bool:
+    for name in filter(None, (os.environ.get("NETRC"), "~/.netrc", "~/_netrc")):
+        try:
+            if netrc.netrc(os.path.expanduser(name)).authenticators(host):
+                return True
+        except (OSError, netrc.NetrcParseError):
+            continue
+    return False
+
+
+def _table(frame: pd.DataFrame) -> dict[str, Any]:
+    columns = [plain_cells(frame[name]) for name in frame.columns]
+    return {"columns": [str(name) for name in frame.columns], "rows": [list(row) for row in zip(*columns)]}
+
+
+def _length(table: Mapping[str, Any]) -> int:
+    return len(table["cell"] if isinstance(table["cell"], list) else table["cell"]["codes"])

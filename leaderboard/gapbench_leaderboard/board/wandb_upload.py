@@ -1,0 +1,85 @@
+"""Writes records to wandb, in a process of its own that its parent may end: `python -m ... SPECIFICATION`.
+
+The only module that imports wandb. A line `done IDENTIFIER` on standard output says that a run is complete.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+BOARD_FILES = ("scores.csv", "population.csv", "measurements.csv", "data.json", "board.md", "index.html")
+BATCH = 50_000
+"""Rows of a table of scores that wandb shows in the browser; the artifact holds all of them."""
+
+
+def upload(specification: dict[str, Any]) -> None:
+    """One short init-log-finish per record, then one for the leaderboard with its tables and artifacts."""
+    done = set(specification["done"])
+    for record in specification["records"]:
+        if record["identifier"] not in done:
+            with _run(specification, record) as run:
+                run.summary.update(record["summary"])
+            print("done", record["identifier"], flush=True)
+    board = specification["leaderboard"]
+    if board["identifier"] not in done:
+        with _run(specification, board) as run:
+            _log_board(run, specification, board)
+        print("done", board["identifier"], flush=True)
+
+
+def _run(specification: dict[str, Any], record: dict[str, Any]) -> Any:
+    import wandb
+
+    offline = specification["offline"]
+    return wandb.init(
+        project=specification["project"],
+        entity=specification["entity"],
+        dir=specification["folder"],
+        id=record["identifier"],
+        name=record["name"],
+        job_type=record["kind"],
+        group=specification["group"],
+        tags=record["tags"],
+        config=record["config"],
+        mode="offline" if offline else "online",
+        resume=None if offline else "allow",
+        settings=wandb.Settings(
+            console="off",
+            silent=True,
+            disable_git=True,
+            disable_code=True,
+            save_code=False,
+            init_timeout=60,
+            x_disable_stats=True,
+            x_disable_meta=True,
+        ),
+    )
+
+
+def _log_board(run: Any, specification: dict[str, Any], board: dict[str, Any]) -> None:
+    import wandb
+
+    for name, table in board["tables"].items():
+        shown = wandb.Table(columns=table["columns"], data=table["rows"][:BATCH], allow_mixed_types=True)
+        run.log({name: shown})
+    run.summary.update(board["summary"])
+    artifact = wandb.Artifact(board["artifact"], type="board", metadata=board["config"])
+    for file in BOARD_FILES:
+        path = Path(specification["board"]) / file
+        if path.is_file():
+            artifact.add_file(str(path), name=file)
+    for path in specification["sources"]:
+        artifact.add_file(path, name=f"source/{Path(path).name}")
+    run.log_artifact(artifact, aliases=board["aliases"])
+    if specification["weights"]:
+        weights = wandb.Artifact(f"{board['artifact']}-weights", type="population")
+        weights.add_dir(specification["weights"], name="weights")
+        weights.add_file(specification["database"], name="run.sqlite")
+        run.log_artifact(weights, aliases=board["aliases"])
+
+
+if __name__ == "__main__":
+    upload(json.loads(Path(sys.argv[1]).read_text(encoding="utf-8")))
