@@ -5,8 +5,8 @@
 A population is a random part of a grid (width, learning rate, depth), with random effects of the configuration
 and of the seed on the true gap, 3 seeds each, and test errors on 1,000 examples. A proxy mixes the true gap
 with noise of its own, part of it shared by the seeds of a configuration. The estimand of every estimator is
-its mean over 1,200 further populations of the same kind (300 for 300 configurations and for joint ones); for
-`tau_true_gap` it is tau-b with the true gap, for the paired difference that of two proxies.
+its mean over 1,200 further populations of the same kind (300 for 300 configurations or joint ones, 75 for
+both); for `tau_true_gap` it is tau-b with the true gap, for the paired difference that of two proxies.
 "joint" populations share one test set, example by example.
 """
 
