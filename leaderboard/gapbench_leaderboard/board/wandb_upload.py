@@ -55,6 +55,9 @@ def _run(specification: dict[str, Any], record: dict[str, Any]) -> Any:
             init_timeout=60,
             x_disable_stats=True,
             x_disable_meta=True,
+            x_disable_machine_info=True,
+            x_save_requirements=False,
+            host="",
         ),
     )
 

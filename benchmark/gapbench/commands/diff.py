@@ -1,0 +1,25 @@
+"""`gapbench diff`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+
+@click.command("diff")
+@click.argument("before", type=click.Path(path_type=Path))
+@click.argument("after", type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Every headline of both boards, as JSON.")
+def diff_command(before: Path, after: Path, as_json: bool) -> None:
+    """What changed from the board BEFORE to the board AFTER (folders of boards or runs, or scores.csv)."""
+    from gapbench_leaderboard.board.difference import difference, difference_text
+    from gapbench_leaderboard.board.numbers import plain
+    from gapbench_leaderboard.board.scores_file import read_scores
+
+    table = difference(read_scores(before), read_scores(after))
+    if as_json:
+        click.echo(json.dumps(plain(table.to_dict("records")), indent=2, allow_nan=False))
+    else:
+        click.echo(difference_text(table))
