@@ -18,6 +18,9 @@ COMMANDS = {
     "info": "versions, devices and data found",
     "fetch": "download CIFAR-10 or MNIST into the data folder, verified",
     "board": "rebuild the board of a run",
+    "plot": "static figures of a board (PNG, SVG)",
+    "diff": "what changed between two boards",
+    "publish": "mirror a run's board to wandb, online or offline",
 }
 
 
