@@ -332,6 +332,18 @@ def test_keyboard_reaches_and_chooses(page: Page, made: tuple[str, dict[str, Any
     assert "absent" in page.value("document.getElementById('tip').textContent")
     page.call("Input.dispatchKeyEvent", type="keyDown", key="Enter", code="Enter", windowsVirtualKeyCode=13)
     assert page.value("document.querySelector('#detail h3').textContent") == "absent"
+    assert page.value("document.activeElement.dataset.proxy") == "absent"
+    page.value(f"{ROWS}.find((row) => row.dataset.proxy === 'plain').querySelector('button').focus()")
+    page.call(
+        "Input.dispatchKeyEvent",
+        type="keyDown",
+        key="Enter",
+        code="Enter",
+        text="\r",
+        windowsVirtualKeyCode=13,
+    )
+    assert page.value("document.querySelector('#detail h3').textContent") == "plain"
+    assert page.value("document.activeElement.closest('tr').dataset.proxy") == "plain"
 
 
 @needs_browser

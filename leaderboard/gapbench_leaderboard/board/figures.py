@@ -58,7 +58,7 @@ def figures(
     if missing:
         raise TableError(f"{missing[0]!r} has no usable measurement; there are: {', '.join(values.columns)}")
     folder.mkdir(parents=True, exist_ok=True)
-    style = {"font.size": 8, "svg.hashsalt": "gapbench", "text.parse_math": False, "axes.grid": True}
+    style = {"font.size": 8, "svg.hashsalt": "gapbench", "axes.grid": True}
     style |= {"grid.linewidth": 0.4, "grid.color": "#d5d9df", "axes.axisbelow": True}
     written = []
     with plt.rc_context(style):
@@ -89,7 +89,7 @@ def _ranking(plt: Any, found: Any, target: str) -> Any:
     axes.set_yticks(range(len(table)), names)
     axes.invert_yaxis()
     axes.set_xlabel(
-        f"tau with {_text(target)} (95 % interval); bar: within width; dashed: ceilings; grey: baselines"
+        f"tau with {_text(target)} (95 % interval)\nstroke: within width; dashed: ceilings; grey: baselines"
     )
     return figure
 
@@ -144,4 +144,5 @@ def _save(figure: Any, stem: Path, formats: Sequence[str], plt: Any) -> list[Pat
 
 
 def _text(name: object) -> str:
-    return "".join(c if c.isprintable() else " " for c in str(name))
+    """A name as it is: without control characters, and with dollars that start no formula."""
+    return "".join(c if c.isprintable() else " " for c in str(name)).replace("$", r"\$")

@@ -1,9 +1,13 @@
 // How alike two proxies rank the networks, as a clustered matrix on a canvas.
 const agreementOf = new Map(board.agreement.proxies.map((proxy, index) => [proxy, index]));
 
+let agreementDrawn = "";
 function drawAgreement(state, choose) {
   const names = board.agreement.proxies.filter((proxy) => state.keeps({ proxy, entry: entryOf.get(proxy) || {}, seconds: score(scope(state.target, "", ""), "seconds", proxy) }));
   const place = byId("agreement");
+  const drawn = JSON.stringify([names, state.proxy, place.clientWidth, matchMedia("(prefers-color-scheme: dark)").matches]);
+  if (drawn === agreementDrawn) return;
+  agreementDrawn = drawn;
   place.replaceChildren();
   const defined = names.some((name) => board.agreement.tau[agreementOf.get(name)].some((value) => typeof value === "number"));
   byId("agreement-empty").hidden = names.length > 1 && defined;
@@ -14,14 +18,14 @@ function drawAgreement(state, choose) {
   const canvas = element("canvas", { width: Math.round(side * density), height: Math.round(side * density), role: "img", "aria-label": `Rank agreement of ${names.length} proxies; the text below the chosen proxy names those most alike.` });
   canvas.style.width = canvas.style.height = `${side}px`;
   const style = getComputedStyle(document.documentElement);
-  const tint = (value) => `rgba(${style.getPropertyValue(value < 0 ? "--negative" : "--positive").trim().split(/\s+/).join(",")},${Math.abs(value).toFixed(3)})`;
+  const [positive, negative, raised] = ["--positive", "--negative", "--raised"].map((name) => style.getPropertyValue(name).trim().split(/\s+/).join(","));
   const context = canvas.getContext("2d");
   context.scale(density, density);
   const at = (row, column) => board.agreement.tau[agreementOf.get(names[row])][agreementOf.get(names[column])];
   for (let row = 0; row < names.length; row++) {
     for (let column = 0; column < names.length; column++) {
       const value = at(row, column);
-      context.fillStyle = typeof value === "number" ? tint(value) : style.getPropertyValue("--raised");
+      context.fillStyle = typeof value === "number" ? `rgba(${value < 0 ? negative : positive},${Math.abs(value).toFixed(3)})` : raised;
       context.fillRect(column * size, row * size, size > 6 ? size - 1 : size, size > 6 ? size - 1 : size);
     }
   }

@@ -136,6 +136,20 @@ function fit() {
   return width;
 }
 
+// Redraw a part of the page; what had the keyboard's focus has it again.
+function keepingFocus(id, redraw) {
+  const active = byId(id).contains(document.activeElement) ? document.activeElement : null;
+  const key = active && (active.dataset.sort || (active.closest("[data-proxy]") || { dataset: {} }).dataset.proxy);
+  redraw();
+  if (!key) return;
+  const sorting = active.dataset.sort !== undefined;
+  const again = [...byId(id).querySelectorAll(sorting ? "[data-sort]" : "[data-proxy]")].find((place) => (sorting ? place.dataset.sort : place.dataset.proxy) === key);
+  if (again) (again.tabIndex >= 0 ? again : again.querySelector("button")).focus({ preventScroll: true });
+}
+
+const LARGE = 100000;
+let pending = 0;
+
 function draw() {
   drawnAt = fit();
   for (const [id, value] of [["target", state.target], ["task", state.task], ["family", state.family], ["plot-proxy", state.proxy], ["plot-task", state.plotTask], ["plot-log", state.log], ["heat-kind", state.heat], ["search", state.search], ["cost-limit", state.cost]]) {
@@ -143,12 +157,17 @@ function draw() {
     if (control.value !== value) control.value = value;
   }
   const choose = (proxy) => change({ proxy });
-  drawRanking(state, choose, (key) => change({ reverse: state.sort === key ? !state.reverse : false, sort: key }));
+  keepingFocus("ranking", () => drawRanking(state, choose, (key) => change({ reverse: state.sort === key ? !state.reverse : false, sort: key })));
   drawDetail();
-  drawScatter(state);
-  drawHeat(state);
-  drawCost(state, choose);
-  drawAgreement(state, choose);
+  const rest = () => {
+    drawScatter(state);
+    drawHeat(state);
+    keepingFocus("cost", () => drawCost(state, choose));
+    drawAgreement(state, choose);
+  };
+  clearTimeout(pending);
+  if (board.proxies.length * population.cell.length > LARGE) pending = setTimeout(rest, 0); // the ranking answers first
+  else rest();
 }
 
 let drawnAt = 0;
