@@ -8,6 +8,8 @@ import pandas as pd
 
 from gapbench_leaderboard.scores import TableError
 
+from .numbers import rounded
+
 SIGNIFICANCE = 0.05
 COLUMNS = [
     "target",
@@ -89,13 +91,13 @@ def difference_text(table: pd.DataFrame) -> str:
 def _line(row: dict[object, object]) -> str:
     name, change = _clean(str(row["proxy"])), row["change"]
     if change == "added":
-        return f"added    {name}: tau {row['after']:.3f}"
+        return f"added    {name}: tau {rounded(row['after'])}"
     if change == "removed":
-        return f"removed  {name}: tau {row['before']:.3f}"
+        return f"removed  {name}: tau {rounded(row['before'])}"
     ranks = [row["rank_before"], row["rank_after"]]
     moved = f", rank {_rank(ranks[0])} -> {_rank(ranks[1])}" if _rank(ranks[0]) != _rank(ranks[1]) else ""
     p = f", p = {row['p']:.2g}" if row["p"] == row["p"] else ""
-    return f"{row['before']:.3f} -> {row['after']:.3f}  {name} ({change}{p}{moved})"
+    return f"{rounded(row['before'])} -> {rounded(row['after'])}  {name} ({change}{p}{moved})"
 
 
 def _rank(value: object) -> str:
