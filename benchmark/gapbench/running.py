@@ -185,7 +185,13 @@ def run(
         loss=chosen.loss,
         measure_seed=chosen.measure_seed,
     )
-    cells = plan(chosen, facts_source(setup.data_dir))
+    facts = facts_source(setup.data_dir)
+    cells = plan(chosen, facts)
+    classes = max(facts(cell.configuration).num_classes for cell in cells)
+    if chosen.samples < classes:
+        raise GapbenchError(
+            f"suite {suite}, [measure]: samples = {chosen.samples} is fewer than the {classes} classes of a task."
+        )
     check_folder(folder)
     with sole_driver(folder), Store(folder) as store:
         _same_suite(store, chosen, folder)
@@ -206,6 +212,8 @@ def choose_proxies(suite: Suite, names: Sequence[str] | None) -> tuple[ProxyRequ
     """The suite's requests, or those whose label or proxy is named, or other registered proxies by name."""
     if names is None:
         return suite.proxies
+    if not names:
+        raise GapbenchError("No proxy is named: give at least one, or leave the option out.")
     chosen: list[ProxyRequest] = []
     for name in names:
         found = [r for r in suite.proxies if name in (r.label, r.proxy)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
 import tomllib
 from collections.abc import Iterable
@@ -14,7 +15,7 @@ from typing import Any
 from gapbench.errors import GapbenchError, did_you_mean
 from gapbench.population import hyperparameters as hp
 from gapbench_models import list_models
-from gapbench_tasks import list_tasks, task_entry, task_options
+from gapbench_tasks import TaskError, canonical_option, list_tasks, task_entry, task_options
 
 TOP_LEVEL = {"name", "version", "summary", "training", "measure", "grid"}
 GRID = {"task", "task_options", "training", "axes"}
@@ -149,6 +150,7 @@ def proxy_requests(entries: Any, where: str) -> tuple[ProxyRequest, ...]:
                 hint = did_you_mean(option, known)
                 listed = ", ".join(known) or "none"
                 raise GapbenchError(f"{where}: {name} has no option {option!r}.{hint} Options: {listed}.")
+            _option_type(f"{where}: {name}", option, table[option], known[option])
         parsed.append((name, table, str(label)))
     requests = []
     for name, options, label in parsed:
@@ -167,11 +169,30 @@ def proxy_requests(entries: Any, where: str) -> tuple[ProxyRequest, ...]:
     return tuple(requests)
 
 
+def _option_type(where: str, option: str, value: Any, default: Any) -> None:
+    """A proxy's option must be of the type of its default; one without default may be any number or text."""
+    number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    fits = {
+        bool: isinstance(value, bool),
+        int: number and value == int(value),
+        float: number,
+        str: isinstance(value, str),
+    }.get(type(default), number or isinstance(value, str))
+    if not fits:
+        kind = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
+        raise GapbenchError(
+            f"{where}: {option} = {value!r} must be {kind.get(type(default), 'a number or a text')}."
+        )
+
+
 def configuration_values(configuration: Configuration) -> dict[str, Any]:
     """Every named value of a configuration but task, family and seed, as a flat table."""
     values: dict[str, Any] = {"width": configuration.width}
     values |= {hp_name: getattr(configuration.training, hp_name) for hp_name in hp.NAMES}
-    values |= {k: str(v) if isinstance(v, tuple) else v for k, v in configuration.task_options}
+    options = task_options(configuration.task)
+    options["data_seed"] = options.pop("seed")
+    options |= dict(configuration.task_options)
+    values |= {k: str(list(v)) if isinstance(v, tuple) else v for k, v in options.items()}
     return values
 
 
@@ -228,12 +249,27 @@ def _expand(grid: dict[str, Any], common: dict[str, Any], where: str) -> Iterabl
         task_values = {**fixed_options, **{k: v for k, v in values.items() if k in options}}
         yield Configuration(
             task=str(task),
-            task_options=tuple(sorted((k, _frozen(v)) for k, v in task_values.items())),
+            task_options=_task_options(str(task), task_values, options, where),
             family=str(family),
             width=float(width),
             training=hp.hyperparameters({**training, **chosen}, where),
             seed=_whole(seed, 0, f"{where}: seed"),
         )
+
+
+def _task_options(
+    task: str, values: dict[str, Any], defaults: dict[str, Any], where: str
+) -> tuple[tuple[str, Any], ...]:
+    """Options in canonical types without those at their default, so that equal tasks have equal keys."""
+    chosen = {}
+    for name, value in values.items():
+        try:
+            canonical = canonical_option(task, "seed" if name == "data_seed" else name, value)
+        except TaskError as error:
+            raise GapbenchError(f"{where}: {error}") from None
+        if canonical != defaults[name]:
+            chosen[name] = canonical
+    return tuple(sorted(chosen.items()))
 
 
 def load_options(configuration: Configuration) -> dict[str, Any]:
@@ -242,10 +278,6 @@ def load_options(configuration: Configuration) -> dict[str, Any]:
     if "data_seed" in options:
         options["seed"] = options.pop("data_seed")
     return options
-
-
-def _frozen(value: Any) -> Any:
-    return tuple(_frozen(v) for v in value) if isinstance(value, list) else value
 
 
 def _known(table: dict[str, Any], names: set[str], where: str) -> None:
@@ -263,8 +295,8 @@ def _table(table: dict[str, Any], key: str, where: str) -> dict[str, Any]:
 
 
 def _whole(value: Any, least: int, what: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise GapbenchError(f"{what} = {value!r} must be a whole number of at least {least}.")
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value < 2**63:
+        raise GapbenchError(f"{what} = {value!r} must be a whole number of at least {least}, below 2^63.")
     return value
 
 

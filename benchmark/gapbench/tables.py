@@ -10,6 +10,7 @@ import pandas as pd
 
 from gapbench.population.hyperparameters import Hyperparameters
 from gapbench.population.store import Store
+from gapbench_tasks import task_options
 
 CELL_COLUMNS = [
     "cell",
@@ -69,14 +70,18 @@ def population_table(store: Store, cells: Sequence[str], axes: Sequence[str]) ->
 
 
 def _axis_values(description: Mapping[str, Any], axes: Sequence[str]) -> dict[str, Any]:
-    options = description["task"]["options"]
+    defaults_of_task = task_options(description["task"]["name"])
+    defaults_of_task["data_seed"] = defaults_of_task.pop("seed")
+    options = defaults_of_task | description["task"]["options"]
     defaults = Hyperparameters()
     values: dict[str, Any] = {}
     for axis in axes:
         if axis in description["training"]:
             values[axis] = description["training"][axis]
         elif axis in options:
-            values[axis] = str(options[axis]) if isinstance(options[axis], list) else options[axis]
+            values[axis] = (
+                str(list(options[axis])) if isinstance(options[axis], list | tuple) else options[axis]
+            )
         else:
             values[axis] = getattr(defaults, axis, None)
     return values

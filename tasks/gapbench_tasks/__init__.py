@@ -1,7 +1,14 @@
 """Classification problems with documented, versioned protocols and fingerprinted data."""
 
 from gapbench_tasks.errors import NotDefined, TaskError
-from gapbench_tasks.registry import TaskEntry, list_tasks, load_task, task_entry, task_options
+from gapbench_tasks.registry import (
+    TaskEntry,
+    canonical_option,
+    list_tasks,
+    load_task,
+    task_entry,
+    task_options,
+)
 from gapbench_tasks.task import Split, Task
 
 __all__ = [
@@ -10,6 +17,7 @@ __all__ = [
     "Task",
     "TaskEntry",
     "TaskError",
+    "canonical_option",
     "list_tasks",
     "load_task",
     "task_entry",

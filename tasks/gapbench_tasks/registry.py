@@ -98,14 +98,28 @@ def load_task(name: str, data_dir: str | os.PathLike[str] | None = None, **optio
 
 
 def _checked(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    checked = dict(options)
-    for option in ("train_size", "test_size", "num_classes", "seed"):
-        value = checked.get(option)
-        if value is None:
-            continue
-        if isinstance(value, bool) or int(value) != value:
+    return {option: canonical_option(name, option, value) for option, value in options.items()}
+
+
+def canonical_option(name: str, option: str, value: Any) -> Any:
+    """An option's value in the type of its default: whole number, real number or tuple of numbers.
+
+    Raises `TaskError` for a value of another type.
+    """
+    default = task_options(name)[option]
+    if value is None and default is None:
+        return None
+    if isinstance(default, int):
+        if isinstance(value, bool) or not isinstance(value, int | float) or value != value // 1:
             raise TaskError(f"The task {name}: {option} = {value!r} must be a whole number.")
-        checked[option] = int(value)
-    if "shape" in checked:
-        checked["shape"] = tuple(checked["shape"])
-    return checked
+        return int(value)
+    if isinstance(default, float):
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise TaskError(f"The task {name}: {option} = {value!r} must be a number.")
+        return float(value)
+    if not isinstance(value, list | tuple) or not all(
+        isinstance(v, int | float) and not isinstance(v, bool) for v in value
+    ):
+        raise TaskError(f"The task {name}: {option} = {value!r} must be a list of numbers.")
+    whole = isinstance(default, tuple) and all(isinstance(v, int) for v in default)
+    return tuple(value) if whole else tuple(float(v) for v in value)

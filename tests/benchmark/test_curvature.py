@@ -2,6 +2,7 @@ import math
 
 import pytest
 import torch
+from torch import nn
 
 import gapbench
 from benchmark.small_networks import data, dense_hessian, networks
@@ -196,3 +197,75 @@ def test_trace_of_registered_families(family):
         assert abs(found.value - float(total.mean())) < 4 * float(total.std()) / math.sqrt(40)
     else:
         assert found.standard_error > 0
+
+
+def true_trace(network, inputs, targets, loss):
+    return float(dense_hessian(network, inputs, targets, loss).trace())
+
+
+def test_in_place_activations_do_not_disturb_the_exact_trace():
+    """All units active in the first chunk of examples, mixed in the others."""
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Linear(3, 4), nn.ReLU(inplace=True), nn.Linear(4, 3)).double().eval()
+    with torch.no_grad():
+        network[0].weight.abs_()
+        network[0].bias.abs_()
+    inputs = torch.cat([torch.rand(64, 3), torch.randn(40, 3)]).double()
+    targets = torch.randint(0, 3, (104,))
+    found = gapbench.measure("hessian_trace", network, inputs, targets)
+    assert found.details["method"] == "gauss_newton"
+    assert found.value == pytest.approx(true_trace(network, inputs, targets, "cross_entropy"), rel=1e-10)
+
+
+class Masked(nn.Linear):
+    def forward(self, x):
+        mask = torch.arange(self.weight.numel(), device=x.device).reshape(self.weight.shape) % 2
+        return nn.functional.linear(x, self.weight * mask, self.bias)
+
+
+class TwoHeads(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(4, 1), Masked(4, 2)
+
+    def forward(self, x):
+        x = x.flatten(1)
+        return torch.cat([self.first(x), self.second(x)], dim=1)
+
+
+class Switching(nn.Module):
+    """Piecewise affine on some inputs only."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer, self.head = nn.Linear(4, 4), nn.Linear(4, 3)
+
+    def forward(self, x):
+        x = x.flatten(1)
+        smooth = bool((x[:, 0] > 0).any())
+        hidden = self.layer(x)
+        return self.head(torch.tanh(hidden) if smooth else torch.relu(hidden))
+
+
+def odd_networks():
+    torch.manual_seed(1)
+    plain = [nn.Flatten(), nn.Linear(4, 5), nn.ReLU(), nn.Linear(5, 3)]
+    weight_norm = nn.Sequential(*plain)
+    nn.utils.parametrizations.weight_norm(weight_norm[1])
+    spectral = nn.Sequential(nn.Flatten(), nn.Linear(4, 5), nn.ReLU(), nn.Linear(5, 3))
+    nn.utils.parametrizations.spectral_norm(spectral[1])
+    return {"masked": TwoHeads(), "switching": Switching(), "weight_norm": weight_norm, "spectral": spectral}
+
+
+@pytest.mark.parametrize("kind", ["masked", "switching", "weight_norm", "spectral"])
+def test_traces_of_unusual_networks(kind, loss):
+    network = odd_networks()[kind].double().eval()
+    inputs, targets = data((1, 2, 2), loss, count=9)
+    inputs[:2, 0, 0, 0] = -1.0  # the first examples take the other branch than the rest
+    landscape = Landscape(network, inputs, targets, loss)
+    expected = true_trace(network, inputs, targets, loss)
+    exact = hessian_trace(landscape, torch.Generator().manual_seed(0), probes=4, exact_below=512)
+    assert exact.value == pytest.approx(expected, rel=1e-9)
+    sampled = hessian_trace(landscape, torch.Generator().manual_seed(0), probes=40, exact_below=0)
+    assert abs(sampled.value - expected) <= 4 * sampled.standard_error + 1e-9
+    assert (exact.method == "gauss_newton") == (kind == "masked")

@@ -212,6 +212,8 @@ def test_wrong_usage_is_an_error_that_helps():
         (("param_norm", network, inputs[:, :, :3], targets), {}, "cannot be evaluated"),
         (("param_norm", network, inputs, targets), {"loss": "hinge"}, "loss"),
         (("param_norm", torch.nn.ReLU(), inputs, targets), {}, "no parameters"),
+        (("param_norm", torch.nn.LazyLinear(3), inputs, targets), {}, "uninitialised"),
+        (("param_norm", network, inputs, targets), {"initial": network[:3]}, "initial network"),
     ):
         with pytest.raises(GapbenchError, match=word):
             gapbench.measure(*arguments, **options)

@@ -1,3 +1,4 @@
+import copy
 import math
 
 import pytest
@@ -122,3 +123,15 @@ def test_proxies_report_effort_and_refuse_wrong_options():
         assert failed.status == "failed"
         assert word in failed.reason
         assert failed.value is None
+
+
+def test_a_loss_that_is_not_finite_is_a_failure_not_a_flat_minimum():
+    network, shape = NETWORKS["relu"]
+    broken = copy.deepcopy(network)
+    with torch.no_grad():
+        next(broken.parameters())[0, 0] = math.nan
+    inputs, targets = data(shape, "cross_entropy")
+    for proxy in ("sharpness_full", "sharpness_average_full", "hessian_top_eigenvalue", "hessian_trace"):
+        found = gapbench.measure(proxy, broken, inputs, targets)
+        assert found.status == "failed"
+        assert found.value is None

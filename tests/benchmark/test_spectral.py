@@ -118,6 +118,10 @@ def test_sums_and_concatenations_compose_lipschitz_constants(join):
         (nn.GELU(), 1.1289042),
         (nn.SiLU(), 1.0998394),
         (nn.Hardswish(), 1.5),
+        (nn.ELU(), 1.0),
+        (nn.ELU(2.0), 2.0),
+        (nn.SELU(), 1.0507009873554805 * 1.6732632423543772),
+        (nn.CELU(2.0), 1.0),
         (nn.AvgPool2d(2), 0.5),
         (nn.AvgPool2d(3, stride=1, padding=1), None),
         (nn.AdaptiveAvgPool2d(1), 0.25),
@@ -135,7 +139,7 @@ def test_constants_of_fixed_operations(layer, constant):
     assert found / scale == pytest.approx(constant, rel=1e-6)
 
 
-@pytest.mark.parametrize("activation", [nn.GELU(), nn.SiLU(), nn.Mish(), nn.Hardswish(), nn.ELU()])
+@pytest.mark.parametrize("activation", [nn.GELU(), nn.SiLU(), nn.Mish(), nn.Hardswish()])
 def test_slopes_bound_the_derivative(activation):
     from gapbench.curvature.lipschitz import SLOPES
 
@@ -175,6 +179,7 @@ def test_what_has_no_constant_says_so():
         (double(nn.Linear(4, 4), nn.LayerNorm(4)), "layer_norm"),
         (Gate().double().eval(), "product of two activations"),
         (double(nn.Linear(4, 4), nn.Softmax(1)), "attention"),
+        (double(nn.Linear(4, 4), nn.Threshold(0.1, 20.0)), "threshold"),
     ):
         with pytest.raises(NoLipschitzConstant, match=word):
             compose(network, example)

@@ -73,6 +73,15 @@ def test_bundled_suites_are_valid_and_large_enough(name):
         ("[[grid]]", "[grid]", "grid"),
         ("[[grid]]", "[[gird]]", "Did you mean 'grid'"),
         ("samples = 40", "samples = = 40", "TOML"),
+        ("shape = [1, 4, 4]", "shape = 4", "list of numbers"),
+        ("train_size = 60", 'train_size = "many"', "whole number"),
+        ("train_size = 60", "train_size = inf", "whole number"),
+        ("train_size = 60", "train_size = 2020-01-01", "whole number"),
+        ("train_size = 60", 'train_size = 60, label_noise = "x"', "must be a number"),
+        ("seed = [0, 1]", "seed = [99999999999999999999]", "seed"),
+        ("radius = 0.2", 'radius = "x"', "radius = 'x' must be a number"),
+        ("radius = 0.2", "radius = nan", "must be a number"),
+        ("radius = 0.2, steps = 3", "radius = 0.2, steps = 2.5", "whole number"),
     ],
 )
 def test_mistakes_are_named_with_what_to_do(old, new, word):
@@ -106,6 +115,19 @@ def test_keys_depend_on_what_a_cell_is_and_on_nothing_else():
     other = plan(parse_suite(TINY, "t"), lambda _: TaskFacts(1, "e" * 64, "synthetic", False))
     assert not set(before) & {c.key for c in other}
     assert len({c.seed for c in before.values()}) == 12
+
+
+def test_an_option_at_its_default_is_the_same_cell():
+    before = {c.key for c in cells()}
+    for text in (
+        "train_size = 60, label_noise = 0.0",
+        "train_size = 60, label_noise = 0",
+        "train_size = 60.0",
+    ):
+        assert {c.key for c in cells(TINY.replace("train_size = 60", text))} == before
+    noisy = TINY.replace("learning_rate = [0.1, 0.2]", "learning_rate = [0.1, 0.2]\nlabel_noise = [0.0, 0.2]")
+    assert before < {c.key for c in cells(noisy)}
+    assert parse_suite(noisy, "t").axes == ("width", "label_noise", "learning_rate")
 
 
 def test_values_without_effect_make_no_second_network():

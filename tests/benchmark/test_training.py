@@ -150,6 +150,14 @@ def test_reestimation_is_idempotent_and_leaves_dropout_and_modes_alone():
     assert all(m.training for m in model.modules())
 
 
+def test_no_part_of_an_epoch_is_a_single_example():
+    task = load_task("digits_rotations", train_size=11)
+    model = network("torchvision/vgg11_bn", width=1 / 16)
+    found = train(model, task, Hyperparameters(batch_size=2, max_epochs=1), seed=0)
+    assert found.steps == 5
+    assert train(model, task, Hyperparameters(batch_size=1, max_epochs=1), seed=0).steps == 5
+
+
 def test_non_finite_logits_are_errors():
     class Broken(nn.Module):
         def forward(self, x):

@@ -27,10 +27,9 @@ SLOPES = {
     "clamp": 1.0,
     "clamp_min": 1.0,
     "clamp_max": 1.0,
-    "threshold": 1.0,
     "abs": 1.0,
     "tanh": 1.0,
-    "elu": 1.0,
+    "celu": 1.0,
     "softplus": 1.0,
     "sigmoid": 0.25,
     "hardsigmoid": 1.0 / 6.0,
@@ -112,6 +111,12 @@ class _Walk:
             return first
         if op in SLOPES:
             return first + math.log(SLOPES[op])
+        if op == "elu":
+            given = [float(a) for a in node.arguments[1:4]]
+            alpha, scale, input_scale = given + [1.0] * (3 - len(given))
+            return first + math.log(abs(scale) * max(1.0, abs(alpha * input_scale)))
+        if op == "threshold" and node.arguments[1] == node.arguments[2]:
+            return first
         if op == "leaky_relu":
             slope = node.arguments[1] if len(node.arguments) > 1 else 0.01
             return first + math.log(max(1.0, abs(slope)))
@@ -172,6 +177,8 @@ class _Walk:
             raise NoLipschitzConstant("a product of two activations (attention) has no Lipschitz constant")
         factors = node.arguments[1:3] if node.op == "addmm" else node.arguments[:2]
         left, right = factors
+        if dict(node.keywords).get("alpha", 1) != 1:
+            raise NoLipschitzConstant(f"{node.op} with a factor alpha is not covered")
         if left.index not in self.log or len(self.trace.nodes[right.index].shape) != 2:
             raise NoLipschitzConstant(f"{node.op} with the activation on this side is not covered")
         weight, reference = self._value(right), self._reference(right)

@@ -25,18 +25,15 @@ def squared_gradient_norms(model: nn.Module, inputs: Tensor, scalars: Scalars, c
     """|d s_ij / d theta|^2, shape (n, k) in float64, for k scalar functions of each example's output.
 
     The network must treat examples separately (eval mode). Parameters of linear, convolutional and
-    normalisation layers go by the layer formula, which is checked against autograd's summed gradient on the
-    first chunk; all others, and layers that fail the check (shared ones, for example), by per-example
-    differentiation.
+    normalisation layers go by the layer formula. In every chunk it is checked against autograd's gradient of a
+    random combination of all scalars; layers that fail (shared or masked weights, an activation fused into
+    the layer) and all other parameters go by per-example differentiation.
     """
     layers = _layers(model)
-    checked: list[nn.Module] | None = None
     results = []
     for part in inputs.split(chunk):
-        norms, checked = _by_layers(
-            model, layers if checked is None else checked, part, scalars, checked is None
-        )
-        covered = {id(p) for layer in checked for p in layer.parameters(recurse=False)}
+        norms, used = _by_layers(model, layers, part, scalars)
+        covered = {id(p) for layer in used for p in layer.parameters(recurse=False)}
         rest = {name: p.detach() for name, p in model.named_parameters() if id(p) not in covered}
         results.append(norms + _by_vmap(model, rest, part, scalars, norms.shape[1]) if rest else norms)
     return torch.cat(results)
@@ -51,23 +48,31 @@ def _layers(model: nn.Module) -> list[nn.Module]:
 
 
 def _has_formula(module: nn.Module) -> bool:
+    # A weight that is computed (weight or spectral normalisation) is no parameter of the layer.
+    if not isinstance(module._parameters.get("weight"), nn.Parameter):
+        return False
+    if getattr(module, "bias", None) is not None and not isinstance(
+        module._parameters.get("bias"), nn.Parameter
+    ):
+        return False
     if isinstance(module, nn.Conv2d):
         return module.padding_mode == "zeros" and not isinstance(module.padding, str)
     if isinstance(module, _BatchNorm):
-        return module.affine and module.running_mean is not None
+        return module._parameters.get("bias") is not None and module.running_mean is not None
     if isinstance(module, nn.LayerNorm):
-        return module.elementwise_affine and module.bias is not None
+        return module._parameters.get("bias") is not None
     return isinstance(module, nn.Linear)
 
 
 def _by_layers(
-    model: nn.Module, layers: list[nn.Module], inputs: Tensor, scalars: Scalars, check: bool
+    model: nn.Module, layers: list[nn.Module], inputs: Tensor, scalars: Scalars
 ) -> tuple[Tensor, list[nn.Module]]:
     """Squared norms (n, k) over the parameters of `layers`, and those of them that passed the check."""
     calls: dict[nn.Module, list[tuple[Tensor, Tensor]]] = {}
 
-    def remember(module: nn.Module, args: tuple[Tensor, ...], output: Tensor) -> None:
-        calls.setdefault(module, []).append((args[0].detach(), output))
+    def remember(module: nn.Module, args: tuple[Tensor, ...], output: Tensor) -> Tensor:
+        calls.setdefault(module, []).append((args[0].detach().clone(), output))
+        return output.clone()  # an in-place activation changes the copy, not what is differentiated here
 
     handles = [layer.register_forward_hook(remember) for layer in layers]
     try:
@@ -77,25 +82,26 @@ def _by_layers(
         for handle in handles:
             handle.remove()
     layers = [layer for layer in layers if len(calls.get(layer, [])) == 1]
-    outputs = [calls[layer][0][1] for layer in layers]
     forms = {layer: _Form(layer, calls[layer][0][0]) for layer in layers}
-    parameters = [p for layer in layers for p in layer.parameters(recurse=False)] if check else []
+
+    def gradients_of(
+        scalar: Tensor, extra: list[nn.Parameter]
+    ) -> tuple[dict[nn.Module, Tensor | None], dict[int, Tensor | None]]:
+        outputs = [calls[layer][0][1] for layer in layers]
+        found = torch.autograd.grad(scalar, [*outputs, *extra], retain_graph=True, allow_unused=True)
+        return dict(zip(layers, found)), dict(zip(map(id, extra), found[len(outputs) :]))
+
+    weights = torch.randn(values.shape[1], generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    parameters = [p for layer in layers for p in layer.parameters(recurse=False)]
+    mixed, summed = gradients_of((values * weights.to(values)).sum(), parameters)
+    layers = [layer for layer in layers if forms[layer].agrees(layer, mixed[layer], summed)]
     columns: list[Tensor] = []
     for k in range(values.shape[1]):
-        found = torch.autograd.grad(
-            values[:, k].sum(), [*outputs, *parameters], retain_graph=True, allow_unused=True
-        )
-        gradients = dict(zip(layers, found))
-        if k == 0 and check:
-            summed = dict(zip(map(id, parameters), found[len(outputs) :]))
-            layers = [m for m in layers if forms[m].agrees(m, gradients[m], summed)]
         total = torch.zeros(len(inputs), dtype=torch.float64, device=inputs.device)
-        for layer in layers:
-            gradient = gradients[layer]
+        for layer, gradient in gradients_of(values[:, k].sum(), [])[0].items():
             if gradient is not None:
                 total += forms[layer].squared_norms(gradient).double()
         columns.append(total)
-        outputs, parameters = [calls[layer][0][1] for layer in layers], []
     return torch.stack(columns, dim=1), layers
 
 
@@ -215,6 +221,8 @@ def _batched(
     """Squared gradient norms (n,), batched by vmap, or one by one for an operator vmap cannot batch (PReLU)."""
     try:
         gradients = vmap(gradient, in_dims=(None, 0, None))(parameters, examples, index)
+    except torch.OutOfMemoryError:
+        raise
     except RuntimeError:
         each = [gradient(parameters, example, index) for example in examples]
         gradients = {name: torch.stack([g[name] for g in each]) for name in parameters}

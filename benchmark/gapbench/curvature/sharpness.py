@@ -47,13 +47,16 @@ def maximise(
     Ascents start at the boundary point in the direction of the gradient, at random points of the sphere
     (`restarts` - 1 of them) and at `warm_starts`. Each is a projected gradient ascent with momentum whose
     step, 2 radius at first, is halved when it no longer helps (after Croce and Hein 2020, Auto-PGD); the best
-    iterate is kept and delta = 0 is always allowed, so the value is never negative. The loss of an iterate is
+    iterate is kept and delta = 0 is always allowed, so the value is never negative. Raises `ValueError` where a
+    loss is not finite. The loss of an iterate is
     taken from the pass that gives its gradient: an ascent of `steps` steps costs `steps` + 1 gradients.
     """
     theta = landscape.theta()
     base, gradient = landscape.value_and_gradient(theta)
     gradient = projection(gradient)
     norm = float(torch.linalg.vector_norm(gradient))
+    if not (math.isfinite(base) and math.isfinite(norm)):
+        raise ValueError("the loss or its gradient is not finite at the network's own parameters")
     starts: list[Tensor] = []
     if norm > 0:
         starts.append(gradient * (radius / norm))
@@ -93,11 +96,12 @@ def _ascend(
         loss, gradient = landscape.value_and_gradient(theta + current)
         rise = loss - base
         gradient = projection(gradient)
-        if math.isfinite(rise):
-            if rise > last:
-                improved += 1
-            if rise > best:
-                best, best_delta, best_gradient = rise, current, gradient
+        if not math.isfinite(rise):
+            raise ValueError("the loss is not finite within the radius")
+        if rise > last:
+            improved += 1
+        if rise > best:
+            best, best_delta, best_gradient = rise, current, gradient
         last = rise
         if step <= steps // 2:
             half = best

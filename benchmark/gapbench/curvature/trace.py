@@ -54,7 +54,9 @@ def hessian_trace(
     Hutchinson's estimate of tr(H - G) with `probes` Rademacher vectors; the standard error covers the probes
     (not the choice of examples) and is absolute.
     """
-    obstacle = why_not_multiaffine(trace(landscape.model, landscape.inputs[:2]))
+    # Every chunk is looked at, since a network may branch on its inputs.
+    chunks = landscape.inputs.split(landscape.chunk)
+    obstacle = next(filter(None, (why_not_multiaffine(trace(landscape.model, x)) for x in chunks)), None)
     if obstacle is None:
         value = gauss_newton_trace(landscape)
         return TraceEstimate(value, 0.0, "gauss_newton", value, {})

@@ -49,7 +49,7 @@ def facts_source(data_dir: str | None) -> Callable[[Configuration], TaskFacts]:
         key = json.dumps([configuration.task, load_options(configuration)], sort_keys=True)
         if key not in cache:
             task = task_of(configuration, data_dir)
-            cache[key] = TaskFacts(task.version, task.fingerprint, task.source, task.shift)
+            cache[key] = TaskFacts(task.version, task.fingerprint, task.source, task.shift, task.num_classes)
         return cache[key]
 
     return facts_of

@@ -35,18 +35,18 @@ def step(
     loss = loss_of_batch()
     loss.backward()
     if values.optimizer == "sam":
-        moved = [(p, p.grad.clone()) for p in model.parameters() if p.grad is not None]
+        moved = [(p, p.grad.clone(), p.detach().clone()) for p in model.parameters() if p.grad is not None]
         norm = torch.linalg.vector_norm(
-            torch.stack([torch.linalg.vector_norm(gradient) for _, gradient in moved])
+            torch.stack([torch.linalg.vector_norm(gradient) for _, gradient, _ in moved])
         )
         scale = values.sam_rho / (norm + 1e-12)
         with torch.no_grad():
-            for parameter, gradient in moved:
+            for parameter, gradient, _ in moved:
                 parameter.add_(gradient * scale)
         optimizer.zero_grad(set_to_none=True)
         loss_of_batch().backward()
         with torch.no_grad():
-            for parameter, gradient in moved:
-                parameter.sub_(gradient * scale)
+            for parameter, _, before in moved:
+                parameter.copy_(before)  # subtracting again would leave a rounding error in every step
     optimizer.step()
     return loss.detach()

@@ -18,12 +18,14 @@ PROTOCOL = 1  # of everything between a suite's text and a trained network
 
 @dataclass(frozen=True)
 class TaskFacts:
-    """What a cell's key needs of a task: protocol version, fingerprint, source and whether it is shifted."""
+    """What a cell's key needs of a task: protocol version, fingerprint, source, whether it is shifted;
+    and the number of classes, which the measured examples must cover."""
 
     version: int
     fingerprint: str
     source: str
     shift: bool
+    num_classes: int = 2
 
 
 @dataclass(frozen=True)

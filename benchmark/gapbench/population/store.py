@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shutil
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -67,7 +68,9 @@ def disk_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.OperationalError as error:
-        if "full" in str(error) or "disk I/O" in str(error):
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        space = shutil.disk_usage(path.parent).free if path.parent.exists() else 1
+        if code == sqlite3.SQLITE_FULL or (code == sqlite3.SQLITE_IOERR and space < 65536):
             raise DiskFull(_full(path, error)) from error
         raise GapbenchError(f"The run database {path} cannot be used: {error}") from error
     except sqlite3.DatabaseError as error:
@@ -92,7 +95,7 @@ class Store:
 
     def __init__(self, folder: Path, *, readonly: bool = False):
         self.path = folder / "run.sqlite"
-        if readonly and not self.path.exists():
+        if readonly and not (self.path.is_file() and self.path.stat().st_size):
             raise GapbenchError(f"{folder} is no run: it has no run.sqlite.")
         with disk_errors(self.path):
             if readonly:

@@ -2,7 +2,7 @@
 
 * Loss: mean cross-entropy of each mini-batch, on augmented and noised inputs where the suite asks for it.
 * Mini-batches: each epoch a fresh permutation, cut into ceil(n / batch_size) parts whose sizes differ by at
-  most one. `batch_size` >= n is full-batch training.
+  most one (fewer parts where one would be a single example). `batch_size` >= n is full-batch training.
 * Learning rate: rises linearly over the first epoch (not in full-batch training), then constant; over the
   last 40 % of the epoch limit it falls to zero along a half cosine, so a run that meets the stop criterion
   early sees a constant rate.
@@ -100,7 +100,8 @@ def train(
     groups = torch.Generator().manual_seed(named_seed("augmentation", seed))
     optimizer = make_optimizer(model, values)
     count = len(train_split)
-    batches = max(1, -(-count // values.batch_size))
+    # Never a part of one example, which batch normalisation cannot train on.
+    batches = max(1, min(-(-count // values.batch_size), count // 2))
     history: list[float] = []
     status, steps = "not_converged", 0
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):

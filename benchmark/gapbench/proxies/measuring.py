@@ -72,6 +72,15 @@ def make_context(
     first = next(network.parameters(), None)
     if first is None:
         raise GapbenchError("The network has no parameters.")
+    tensors = [*network.parameters(), *network.buffers()]
+    if any(torch.nn.parameter.is_lazy(tensor) for tensor in tensors):
+        raise GapbenchError("The network has uninitialised (lazy) parameters: evaluate it once first.")
+    for role in ("initial", "sibling"):
+        other = extras.get(role)
+        if other is not None and _shapes(other) != _shapes(network):
+            raise GapbenchError(
+                f"The {role} network does not have the same parameters (names and shapes) as the trained one."
+            )
     if loss not in ("cross_entropy", "mse"):
         raise GapbenchError(f"loss = {loss!r} must be 'cross_entropy' or 'mse'.")
     if len(inputs) != len(targets) or len(inputs) == 0:
@@ -116,6 +125,10 @@ def make_context(
         unlabelled=unlabelled,
         **extras,
     )
+
+
+def _shapes(network: nn.Module) -> list[tuple[str, tuple[int, ...]]]:
+    return [(name, tuple(p.shape)) for name, p in network.named_parameters()]
 
 
 def measure_in(context: Context, entry: ProxyEntry, options: Mapping[str, Any], seed: int) -> Measurement:

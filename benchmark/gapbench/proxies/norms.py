@@ -19,5 +19,5 @@ def param_norm(context: Context) -> float:
 @proxy("distance_from_initialization", reference="Nagarajan and Kolter 2019; Dziugaite et al. 2020 (l2-dist)")
 def distance_from_initialization(context: Context) -> float:
     """Euclidean distance of all parameters from their initial values, |theta - theta_0|_2."""
-    pairs = zip(context.parameters, context.require_initial().parameters())
+    pairs = zip(context.parameters, context.require_initial().parameters(), strict=True)
     return float(sum(float((p.double() - q.detach().double()).pow(2).sum()) for p, q in pairs)) ** 0.5
