@@ -79,12 +79,11 @@ def train(
     values: Hyperparameters,
     seed: int,
     device: torch.device | str = "cpu",
-    alive: Callable[[], None] | None = None,
 ) -> Trained:
     """Train `model` in place on `task`; see the module's text for the protocol.
 
-    `seed` fixes the order of examples, augmentation, noise and dropout. `alive` is called after every epoch
-    (a worker shows that it lives). The network is left on `device`, in eval mode.
+    `seed` fixes the order of examples, augmentation, noise and dropout. The network is left
+    on `device`, in eval mode.
     """
     started = time.perf_counter()
     device = torch.device(device)
@@ -123,8 +122,6 @@ def train(
                 losses.append(step(model, optimizer, _loss(model, inputs, targets), values))
                 steps += 1
             history.append(float(torch.stack(losses).mean()))
-            if alive is not None:
-                alive()
             if not math.isfinite(history[-1]):
                 status = "diverged"
                 break
