@@ -31,9 +31,12 @@ class TiedVariables:
     def tie(self, left: Ids, right: Ids, sign: int = 1) -> None:
         """x_left = sign x_right, elementwise."""
         left, right = np.broadcast_arrays(np.asarray(left, np.int64), np.asarray(right, np.int64))
-        pairs = np.unique(np.stack([left.ravel(), right.ravel()], axis=1), axis=0)
+        left, right = left.ravel(), right.ravel()
         if sign == 1:
-            pairs = pairs[pairs[:, 0] != pairs[:, 1]]
+            differ = left != right
+            left, right = left[differ], right[differ]
+        codes = np.unique(left * self.count + right)
+        pairs = np.stack([codes // self.count, codes % self.count], axis=1)
         if len(pairs):
             self._left.append(pairs[:, 0])
             self._right.append(pairs[:, 1])

@@ -237,8 +237,13 @@ def _space_name(run: Interpreter, representative: Ids, channels: Ids) -> str:
 
 def _grouped(values: Ids, channels: Ids, where: np.ndarray | None = None) -> np.ndarray | None:
     """(n, r) positions of each channel among `values`, in order; None if channels occur unequally often."""
-    hit = np.isin(values, channels)
-    positions = np.flatnonzero(hit if where is None else hit & where)
+    if len(values) == 0 or values.max() < channels[0] or values.min() > channels[-1]:
+        return np.zeros((len(channels), 0), np.int64)
+    place = np.searchsorted(channels, values)
+    hit = channels[np.minimum(place, len(channels) - 1)] == values
+    if where is not None:
+        hit = hit & where
+    positions = np.flatnonzero(hit)
     if not len(positions):
         return np.zeros((len(channels), 0), np.int64)
     order = np.argsort(values[positions], kind="stable")

@@ -158,7 +158,7 @@ def _drop_failures(symmetry: Symmetry) -> None:
 
 def _measure(symmetry: Symmetry) -> None:
     symmetry.families = structural_ranks(
-        symmetry.bound.theta, symmetry.findings, symmetry.detected, symmetry.bound
+        symmetry.bound.theta, symmetry.findings, symmetry.detected, symmetry.solution, symmetry.bound
     )
     symmetry.dimension = sum(f.size for f in symmetry.families)
     total = sum(f.size for f in symmetry.bound.all())

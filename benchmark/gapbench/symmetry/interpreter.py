@@ -79,7 +79,7 @@ class Interpreter:
         self.scale = TiedVariables()
         self.shift = Expressions()
         self.null_count = 1
-        self.null_sums: dict[tuple[object, ...], int] = {}
+        self.null_sums: dict[frozenset[int], int] = {}
         self.null_leaves: list[frozenset[int]] = [frozenset()]
         self.null_writer: dict[int, int] = {}
         self.values: dict[int, Any] = {}
@@ -363,14 +363,21 @@ class Interpreter:
         return torch.from_numpy(found)[torch.from_numpy(back.reshape(left.shape))]
 
     def null_atom(self, *parts: int) -> int:
-        kept = tuple(sorted(p for p in parts if p))
-        if len(kept) < 2:
-            return kept[0] if kept else 0
-        if kept not in self.null_sums:
-            self.null_sums[kept] = self.null_count
-            self.null_leaves.append(frozenset().union(*(self.null_leaves[p] for p in kept)))
+        """The sum of null directions, less those whose writers are known to be seen somewhere."""
+        kept = [p for p in parts if p]
+        if not kept:
+            return 0
+        leaves = frozenset().union(*(self.null_leaves[p] for p in kept))
+        alive = frozenset(leaf for leaf in leaves if self.null_writer[leaf] not in self.found.spoiled)
+        if not alive:
+            return 0
+        if len(kept) == 1 and alive == leaves:
+            return kept[0]
+        if alive not in self.null_sums:
+            self.null_sums[alive] = self.null_count
+            self.null_leaves.append(alive)
             self.null_count += 1
-        return self.null_sums[kept]
+        return self.null_sums[alive]
 
     def null_source(self, node: int, positions: int) -> Tensor:
         found = torch.arange(self.null_count, self.null_count + positions)

@@ -14,6 +14,7 @@ from torch import Tensor
 from gapbench.symmetry.bound import Bound
 from gapbench.symmetry.detection import Detected
 from gapbench.symmetry.families import Mixing, Rescaling, Shifts
+from gapbench.symmetry.shifts import ShiftSolution
 from gapbench.symmetry.structure import Findings
 
 
@@ -26,7 +27,9 @@ class FamilySize:
     size: int
 
 
-def structural_ranks(theta: Tensor, found: Findings, detected: Detected, bound: Bound) -> list[FamilySize]:
+def structural_ranks(
+    theta: Tensor, found: Findings, detected: Detected, solution: ShiftSolution, bound: Bound
+) -> list[FamilySize]:
     """Sizes of the families such that they add up to the rank of all tangents together.
 
     Families are independent for generic weights but for the cases counted here: rescalings of units without
@@ -51,7 +54,8 @@ def structural_ranks(theta: Tensor, found: Findings, detected: Detected, bound: 
     writers = {null.node: null for null in detected.writer_nulls}
     void = {f"reader_null:{n}": r.taps for n, r in readers.items()}
     void |= {f"writer_null:{n}": w.taps for n, w in writers.items()}
-    for mixing, kernel in zip(bound.mixings, kernels(bound.mixings, void)):
+    free = free_biases(len(theta), found, solution)
+    for mixing, kernel in zip(bound.mixings, kernels(bound.mixings, void, free)):
         sizes.append(FamilySize(mixing.space.kind, mixing.space.name, mixing.size - kernel))
     return [s for s in sizes if s.size]
 
@@ -85,6 +89,18 @@ def shift_kinds(shifts: Shifts, found: Findings) -> list[str]:
         else:
             kinds.append("shift between biases" if len(rows) > 1 else "void bias")
     return kinds
+
+
+def free_biases(d: int, found: Findings, solution: ShiftSolution) -> np.ndarray:
+    """(d,) whether a bias moves along a shift of its own output: then a mixing of biases alone is one of those."""
+    free = np.zeros(d, bool)
+    moves = np.diff(solution.values.indptr) > 0
+    for use in [*found.linear, *found.batch_norms, *found.norms]:
+        kept = use.bias >= 0
+        free[use.bias[kept]] = moves[use.shift_out[kept]]
+    for additive in found.additive:
+        free[additive.parameters] = moves[additive.shifts]
+    return free
 
 
 def _floating(theta: Tensor, found: Findings, rescaling: Rescaling) -> int:
@@ -130,7 +146,7 @@ def _floating(theta: Tensor, found: Findings, rescaling: Rescaling) -> int:
     return len(np.unique(component[:n][~grounded]))
 
 
-def kernels(mixings: list[Mixing], void: dict[str, int]) -> list[int]:
+def kernels(mixings: list[Mixing], void: dict[str, int], free: np.ndarray) -> list[int]:
     """Dimension of the mixings of each space that move nothing, beyond what null directions explain.
 
     A space mixed by A with writers X and readers Y: A X = 0 and A' Y = 0 leave (n - rank X)(n - rank Y). Where
@@ -149,7 +165,7 @@ def kernels(mixings: list[Mixing], void: dict[str, int]) -> list[int]:
         for i in general:
             if i in settled:
                 continue
-            primal, dual = _framing(mixings[i], void, {j for j in joins[i] if mixings_pending(j, settled)}, joins[i])
+            primal, dual = _framing(mixings[i], void, free, set(joins[i]) - settled, joins[i])
             if (mixings[i].n - primal) * (mixings[i].n - dual) == 0:
                 settled.add(i)
                 changed = True
@@ -157,18 +173,14 @@ def kernels(mixings: list[Mixing], void: dict[str, int]) -> list[int]:
             break
     pending = [i for i in general if i not in settled]
     for chain in _chains(pending, joins):
-        found = _chain_kernel(mixings, chain, joins, void) if len(chain) > 1 else None
+        found = _chain_kernel(mixings, chain, joins, void, free) if len(chain) > 1 else None
         if found is None:  # an upper bound: the rank is then a lower bound
             for i in chain:
-                primal, dual = _framing(mixings[i], void, set(joins[i]), joins[i])
+                primal, dual = _framing(mixings[i], void, free, set(joins[i]), joins[i])
                 result[i] = (mixings[i].n - primal) * (mixings[i].n - dual)
         else:
             result[chain[0]] = found
     return result
-
-
-def mixings_pending(j: int, settled: set[int]) -> bool:
-    return j not in settled
 
 
 def _joins(mixings: list[Mixing], members: list[int]) -> dict[int, dict[int, list[tuple[int, int]]]]:
@@ -188,7 +200,11 @@ def _joins(mixings: list[Mixing], members: list[int]) -> dict[int, dict[int, lis
 
 
 def _framing(
-    mixing: Mixing, void: dict[str, int], pending: set[int], joins: dict[int, list[tuple[int, int]]]
+    mixing: Mixing,
+    void: dict[str, int],
+    free: np.ndarray,
+    pending: set[int],
+    joins: dict[int, list[tuple[int, int]]],
 ) -> tuple[int, int]:
     """Ranks of the writers and readers that end at something that is not mixed."""
     open_slots = {a for j in pending for a, _ in joins.get(j, [])}
@@ -197,7 +213,7 @@ def _framing(
     for wanted in (False, True):
         matrices, missing = [], 0
         for number, (slot, (_, x, dual, _)) in enumerate(zip(mixing.space.slots, parts)):
-            if dual is wanted and number not in open_slots and slot.void != "bias":
+            if dual is wanted and number not in open_slots and not (slot.void == "bias" and free[slot.index].all()):
                 matrices.append(x)
                 missing += void.get(slot.void, 0)
         if not matrices:
@@ -246,6 +262,7 @@ def _chain_kernel(
     group: list[int],
     joins: dict[int, dict[int, list[tuple[int, int]]]],
     void: dict[str, int],
+    free: np.ndarray,
 ) -> int | None:
     """Kernel of a chain of spaces with writers only at its start and readers only at its end; None otherwise."""
     following: dict[int, tuple[int, int]] = {}
@@ -275,14 +292,14 @@ def _chain_kernel(
     for position, i in enumerate(order):
         if any(slot.void in void for slot in mixings[i].space.slots):
             return None
-        primal, dual = _framing(mixings[i], void, members, joins[i])
+        primal, dual = _framing(mixings[i], void, free, members, joins[i])
         if (position > 0 and primal) or (position < len(order) - 1 and dual):
             return None
         if position < len(order) - 1:
             links.append(_joining_matrix(mixings, i, order[position + 1], following[i][1]))
     first, last = mixings[order[0]], mixings[order[-1]]
-    start = _frame_matrix(first, False, members, joins[order[0]])
-    end = _frame_matrix(last, True, members, joins[order[-1]])
+    start = _frame_matrix(first, False, free, members, joins[order[0]])
+    end = _frame_matrix(last, True, free, members, joins[order[-1]])
     maps = [start, *links, end.T]
     dims = [start.shape[1], *[mixings[i].n for i in order], end.shape[1]]
     total = len(dims)
@@ -311,13 +328,17 @@ def _chain_kernel(
 
 
 def _frame_matrix(
-    mixing: Mixing, dual: bool, members: set[int], joins: dict[int, list[tuple[int, int]]]
+    mixing: Mixing,
+    dual: bool,
+    free: np.ndarray,
+    members: set[int],
+    joins: dict[int, list[tuple[int, int]]],
 ) -> Tensor:
     open_slots = {a for j in members for a, _ in joins.get(j, [])}
     found = [
         x
         for number, (slot, (_, x, d, _)) in enumerate(zip(mixing.space.slots, mixing.parts()))
-        if d is dual and number not in open_slots and slot.void != "bias"
+        if d is dual and number not in open_slots and not (slot.void == "bias" and free[slot.index].all())
     ]
     return torch.cat(found, dim=1) if found else torch.zeros(mixing.n, 0, dtype=torch.float64)
 

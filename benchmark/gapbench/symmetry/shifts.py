@@ -94,6 +94,9 @@ def _close(expressions: Expressions, sums: np.ndarray) -> tuple[Ids, np.ndarray]
 
 def _matrix(expressions: Expressions, sums: np.ndarray, representative: Ids, sign: np.ndarray) -> sp.csr_matrix:
     """All remaining relations, one a row, in terms of representatives."""
+    resolved = np.concatenate([representative[sums], sign[sums]], axis=1)
+    _, first = np.unique(resolved, axis=0, return_index=True)  # many sums say the same
+    sums = sums[first]
     data = [np.broadcast_to(np.array([1.0, -1.0, -1.0]), sums.shape).reshape(-1)]
     columns = [sums.reshape(-1)]
     lengths = [np.full(len(sums), 3)]
@@ -138,8 +141,8 @@ def _null_space(matrix: sp.csr_matrix) -> tuple[sp.csr_matrix, int]:
         touched = np.unique(residual.nonzero()[1])
         small = residual[:, touched]
         _, component = connected_components(abs(small).T @ abs(small), directed=False)
-        for c in range(component.max() + 1):
-            members = np.flatnonzero(component == c)
+        order = np.argsort(component, kind="stable")
+        for members in np.split(order, np.flatnonzero(np.diff(component[order])) + 1):
             free[touched[members]] = False
             if len(members) > LARGEST_DENSE:
                 unsolved += 1
