@@ -9,14 +9,15 @@ import numpy as np
 
 from gapbench.symmetry.classes import Ids
 from gapbench.symmetry.interpreter import Interpreter
-from gapbench.symmetry.structure import BatchNormUse, LinearUse, NormUse, ScaleUse
+from gapbench.symmetry.structure import Additive, BatchNormUse, LinearUse, NormUse, ScaleUse
 
 
 @dataclass(frozen=True)
 class Gain:
-    """weight, sigma and mean of a batch normalisation, (n,) each: its offset is theta[weight] mean / sigma."""
+    """Of a batch normalisation, (n,) each: its offset is factor theta[weight] mean / sigma (weight -1: 1)."""
 
     weight: Ids
+    factor: np.ndarray
     sigma: np.ndarray
     mean: np.ndarray
 
@@ -91,6 +92,13 @@ class Detected:
     writer_nulls: list[WriterNull] = field(default_factory=list)
     reader_nulls: list[ReaderNull] = field(default_factory=list)
     kinds: dict[int, str] = field(default_factory=dict)
+    # Before normalised streams were fixed: representatives, the operations that meet each class, how many
+    # layers and parameters write it, which classes others than linear layers write, which may not be mixed.
+    classes: Ids = field(default_factory=lambda: np.zeros(1, np.int64))
+    roles: dict[int, set[str]] = field(default_factory=dict)
+    owners: dict[int, int] = field(default_factory=dict)
+    others: set[int] = field(default_factory=set)
+    diagonal: np.ndarray = field(default_factory=lambda: np.zeros(1, bool))
 
 
 def detect(run: Interpreter) -> Detected:
@@ -103,7 +111,11 @@ def detect(run: Interpreter) -> Detected:
     for variables in found.norm_only:
         run.scale.fix(variables)
     representative, sign = run.scale.resolve()
-    result = Detected(representative, sign)
+    result = Detected(representative, sign, classes=before, roles=roles, owners=owners)
+    result.diagonal = _diagonal(run, before, norms=False)
+    for use in _writers(run):
+        if not isinstance(use, LinearUse):
+            result.others.update(int(r) for r in before[use.writes.reshape(-1)])
     diagonal = _diagonal(run, representative)
     chains = _chains(run, before, roles, owners, diagonal, representative)
     mixed = _mixing_spaces(run, representative, sign, diagonal, chains)
@@ -135,7 +147,7 @@ def _owners(run: Interpreter, representative: Ids) -> dict[int, int]:
     return owners
 
 
-def _writers(run: Interpreter) -> list[object]:
+def _writers(run: Interpreter) -> list[LinearUse | ScaleUse | BatchNormUse | NormUse | Additive]:
     found = run.found
     return [*found.linear, *found.scales, *found.batch_norms, *found.norms, *found.additive]
 
@@ -170,7 +182,8 @@ def _chains(
     """Raw output variable -> its chain; outputs of other such layers become diagonal."""
     chains: dict[int, Chain] = {}
     linear = {int(r): u for u in run.found.linear for r in before[u.writes.reshape(-1)] if not u.depthwise}
-    for use, role in [(u, "batch_norm") for u in run.found.batch_norms] + [
+    weighted = [u for u in run.found.batch_norms if (u.weight >= 0).all()]
+    for use, role in [(u, "batch_norm") for u in weighted] + [
         (u, "layer_scale") for u in run.found.scales
     ]:
         reads = before[use.reads]
@@ -179,7 +192,6 @@ def _chains(
             and len(np.unique(reads)) == len(reads)
             and all(roles[int(r)] <= {"write", "add", role} for r in reads)
             and all(int(r) in linear for r in reads)
-            and (use.weight >= 0).all()
         )
         if fine:
             chains.update({int(w): Chain(use, before) for w in use.writes})
@@ -278,7 +290,18 @@ def _slots(
             return None
     members = set(channels.tolist())
     uses = {id(chain.use): chain for w, chain in chains.items() if int(representative[w]) in members}
-    for other in [*run.found.batch_norms, *run.found.scales]:
+    for batch in run.found.batch_norms:
+        table = _grouped(representative[batch.writes], channels)
+        if (batch.weight < 0).all() and table is not None and table.shape[1]:
+            if table.shape[1] != 1 or _mixed_signs(sign[batch.writes[table]]):
+                return None
+            order = table[:, 0]
+            if (batch.bias >= 0).all():
+                gain = Gain(batch.weight[order], batch.factor[order], batch.sigma[order], batch.mean[order])
+                dual = bool((sign[batch.writes[order]] < 0).all())
+                slots.append(Slot(batch.bias[order][:, None], dual, gain=gain, void="bias"))
+    weighted = [b for b in run.found.batch_norms if (b.weight >= 0).all()]
+    for other in [*weighted, *run.found.scales]:
         if id(other) not in uses and np.isin(representative[other.writes], channels).any():
             return None
     for chain in uses.values():
@@ -290,6 +313,10 @@ def _slots(
             return None
         slots += inner
     return slots
+
+
+def _mixed_signs(signs: np.ndarray) -> bool:
+    return bool((signs != signs.reshape(-1)[0]).any())
 
 
 def _writer_slots(use: LinearUse, representative: Ids, sign: np.ndarray, channels: Ids) -> list[Slot] | None:
@@ -354,7 +381,7 @@ def _chain_slots(run: Interpreter, chain: Chain, order: Ids) -> list[Slot] | Non
     ]
     if isinstance(use, BatchNormUse) and (use.bias >= 0).all():
         slots.append(
-            Slot(use.bias[order][:, None], False, gain=Gain(weight, sigma, use.mean[order]), void="bias")
+            Slot(use.bias[order][:, None], False, gain=Gain(weight, np.ones(len(order)), sigma, use.mean[order]), void="bias")
         )
     return slots
 

@@ -85,7 +85,7 @@ class Rescaling:
         factors = np.concatenate([np.full(p.size, f) for p, _, f in multiplied] + [np.zeros(0)])
         kept = (parameters >= 0) & active[raws]
         self.exponents = (parameters[kept], raws[kept], factors[kept])
-        self.batch_norms = [b for b in found.batch_norms if (b.bias >= 0).all() and (b.weight >= 0).all()]
+        self.batch_norms = [b for b in found.batch_norms if (b.bias >= 0).all()]
         self.vector = self._vector_matrix()
         rows = np.flatnonzero(np.diff(self.vector.indptr))
         self.vector_rows = _ids(rows, device)
@@ -101,7 +101,7 @@ class Rescaling:
             kept = self.sign[b.reads] != 0
             rows.append(b.bias[kept])
             columns.append(self.compact[b.reads[kept]])
-            data.append(-(theta[b.weight] * b.mean / b.sigma * self.sign[b.reads])[kept])
+            data.append(-(b.gain(theta) * b.mean * self.sign[b.reads])[kept])
         matrix = sp.coo_matrix(
             (np.concatenate(data), (np.concatenate(rows), np.concatenate(columns))), shape=(self.d, self.size)
         )
@@ -175,10 +175,12 @@ class Rescaling:
         log.index_add_(0, _ids(p, theta.device), _ids(values, theta.device))
         out = out * torch.exp(log)
         for b in self.batch_norms:
-            bias, weight = _ids(b.bias, theta.device), _ids(b.weight, theta.device)
-            ratio = _ids(b.mean / b.sigma, theta.device)
+            bias = _ids(b.bias, theta.device)
+            before, after = (
+                _ids(b.gain(t.numpy(force=True)) * b.mean, theta.device) for t in (theta, out)
+            )
             grow = torch.exp(s[_ids(b.writes, theta.device)])
-            out[bias] = grow * (theta[bias] - theta[weight] * ratio) + out[weight] * ratio
+            out[bias] = grow * (theta[bias] - before) + after
         return out
 
 
@@ -218,8 +220,8 @@ class Shifts:
             parts.append((use.bias[kept], out.tocsr()))
         for b in found.batch_norms:
             if (b.bias >= 0).all():
-                gain = (numbers[b.weight] if (b.weight >= 0).all() else np.ones(len(b.bias))) / b.sigma
-                parts.append((b.bias, (values[b.shift_out] - sp.diags(gain) @ values[b.shift_in]).tocsr()))
+                moved = values[b.shift_out] - sp.diags(b.gain(numbers)) @ values[b.shift_in]
+                parts.append((b.bias, moved.tocsr()))
         for norm in found.norms:
             if (norm.bias >= 0).all():
                 parts.append((norm.bias, values[norm.shift_out]))
@@ -372,8 +374,10 @@ class Mixing:
     def _offset(theta: Tensor, slot: Slot) -> Tensor | None:
         if slot.gain is None:
             return None
-        ratio = _ids(slot.gain.mean / slot.gain.sigma, theta.device)
-        return (theta[_ids(slot.gain.weight, theta.device)] * ratio)[:, None]
+        ratio = _ids(slot.gain.factor * slot.gain.mean / slot.gain.sigma, theta.device)
+        if (slot.gain.weight >= 0).all():
+            ratio = ratio * theta[_ids(slot.gain.weight, theta.device)]
+        return ratio[:, None]
 
     def parts(self) -> list[tuple[Tensor, Tensor, bool, Tensor | None]]:
         """(index, D X or D^-1 X as the mixing meets it, dual, D) of each slot at theta."""

@@ -93,6 +93,12 @@ class Symmetry:
 
         return with_parameters(self.network, transform(self, seed, strength, families))
 
+    def balanced(self) -> nn.Module:
+        """A new network with the same function at the balanced representative of the orbit; see `canonical`."""
+        from gapbench.symmetry.canonical import balanced
+
+        return balanced(self)
+
     def kinds(self) -> dict[str, int]:
         """Dimension by kind of family."""
         sizes: dict[str, int] = defaultdict(int)

@@ -38,10 +38,16 @@ def matrix_product(run: Interpreter, node: Node) -> Any:
         return _shaped(_transposed(flipped), node.shape)
     if not (isinstance(left, Activation) and isinstance(right, ParameterView)):
         return run.blocked(node)
+    if isinstance(bias, Constant) and _is_zero(bias):
+        bias = None
     if bias is not None and not isinstance(bias, ParameterView):
         return run.blocked(node)
     found = _dense(run, node, _batched(left), right.index, None if bias is None else bias.index)
     return run.blocked(node) if found is None else _shaped(found, node.shape)
+
+
+def _is_zero(constant: Constant) -> bool:
+    return constant.value is not None and not bool(constant.value.any())
 
 
 def _batched(x: Activation, transpose: bool = False) -> Activation:
@@ -153,6 +159,8 @@ def convolution(run: Interpreter, node: Node) -> Any:
     x, weight = run.first(node), run.values[node.arguments[1].index]
     bias_ref = node.arguments[2]
     bias = run.values[bias_ref.index] if isinstance(bias_ref, Ref) else None
+    if isinstance(bias, Constant) and _is_zero(bias):
+        bias = None
     _, padding, _, transposed, _, groups = node.arguments[3:9]
     if not (
         isinstance(run.values[node.arguments[0].index], Activation)

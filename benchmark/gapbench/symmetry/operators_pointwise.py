@@ -269,8 +269,8 @@ def _norm_weight(
 
 def _number(value: Any) -> float | None:
     if isinstance(value, Constant):
-        if value.value is not None and value.value.numel() == 1:
-            return float(value.value)
+        if value.value is not None and value.value.numel() and bool((value.value == value.value.flatten()[0]).all()):
+            return float(value.value.flatten()[0])
         return None
     return float(value) if isinstance(value, int | float) else None
 

@@ -50,7 +50,10 @@ class ScaleUse:
 
 @dataclass(frozen=True)
 class BatchNormUse:
-    """y = weight (x - mean) / sigma + bias with frozen statistics; (C,) each."""
+    """y = weight (x - mean) / sigma + bias with frozen statistics; (C,) each.
+
+    Where the weight is a constant (`weight` -1), `factor` is its value and log scales pass through.
+    """
 
     node: int
     name: str
@@ -58,10 +61,15 @@ class BatchNormUse:
     bias: Ids
     mean: np.ndarray
     sigma: np.ndarray
+    factor: np.ndarray
     writes: Ids
     reads: Ids
     shift_in: Ids
     shift_out: Ids
+
+    def gain(self, theta: np.ndarray) -> np.ndarray:
+        """weight / sigma (C,) at theta."""
+        return (theta[self.weight] if (self.weight >= 0).all() else self.factor) / self.sigma
 
 
 @dataclass(frozen=True)
