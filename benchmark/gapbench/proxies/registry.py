@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from gapbench.errors import GapbenchError, did_you_mean
 
 DIRECTIONS = ("worse", "better")
-BUILT_IN = ("norms", "margins", "sharpness", "hessian", "baselines")
+BUILT_IN = ("norms", "margins", "sharpness", "hessian", "adaptive", "geodesic", "balanced", "baselines")
 
 
 @dataclass(frozen=True)
