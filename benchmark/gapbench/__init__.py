@@ -29,9 +29,12 @@ _ORIGIN = {
     "run": "gapbench.running",
     "score_table": "gapbench_leaderboard.scores",
 }
-__all__ = [*sorted(_ORIGIN), "__version__"]
+_MODULES = ("invariance", "symmetry")
+__all__ = [*sorted((*_ORIGIN, *_MODULES)), "__version__"]
 
 if TYPE_CHECKING:
+    from gapbench import invariance as invariance
+    from gapbench import symmetry as symmetry
     from gapbench.errors import GapbenchError as GapbenchError
     from gapbench.proxies.context import Context as Context
     from gapbench.proxies.measuring import measure as measure
@@ -52,6 +55,8 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(f"gapbench.{name}")
     if name not in _ORIGIN:
         raise AttributeError(f"module 'gapbench' has no attribute {name!r}")
     value = getattr(importlib.import_module(_ORIGIN[name]), name)
@@ -60,4 +65,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_ORIGIN})
+    return sorted({*globals(), *_ORIGIN, *_MODULES})

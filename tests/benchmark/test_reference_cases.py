@@ -71,6 +71,58 @@ def test_average_sharpness(case, network):
         assert abs(found.value - expected) < 4 * spread
 
 
+EXACT = {
+    "trPHP": "hessian_trace_quotient",
+    "trH_balanced": "hessian_trace_balanced",
+    "balanced_trH": "hessian_trace_balanced",
+    "balanced_trPHP": "hessian_trace_quotient_balanced",
+    "adaptive_trace": "adaptive_trace",
+    "trH_per_d": "hessian_trace_per_dimension",
+    "trPHP_per_dk": "hessian_trace_quotient_per_dimension",
+}
+MAXIMA = {
+    "S_quot": "sharpness_quotient",
+    "S_adaptive_quot": "sharpness_adaptive_quotient",
+    "S_geodesic_quot": "sharpness_geodesic",
+}
+
+
+def test_quotient_values(case, network):
+    model, inputs, targets, loss = network
+    expected = case["expected"]
+    symmetry = gapbench.symmetry.find(model, inputs)
+    if "k" in expected:
+        assert symmetry.dimension == expected["k"]
+    if "k_with_logit_shift" in expected:
+        shifted = gapbench.symmetry.find(model, inputs, logit_shift=True)
+        assert shifted.dimension == expected["k_with_logit_shift"]
+    for key, proxy in EXACT.items():
+        if key in expected:
+            found = gapbench.measure(proxy, model, inputs, targets, loss=loss)
+            assert found.value == pytest.approx(expected[key], rel=1e-8), key
+    if "balanced_sq_norm" in expected:
+        norm = sum(float(p.detach().pow(2).sum()) for p in symmetry.balanced().parameters())
+        assert norm == pytest.approx(expected["balanced_sq_norm"], rel=1e-8)
+    for key, proxy in MAXIMA.items():
+        for radius, value in radii(case, key).items():
+            found = gapbench.measure(
+                proxy, model, inputs, targets, loss=loss, radius=radius, steps=100, restarts=10
+            )
+            assert value * (1 - 1e-5) <= found.value <= value * (1 + 1e-7), key
+
+
+def test_average_quotient_sharpness(case, network):
+    model, inputs, targets, loss = network
+    closed = radii(case, "A_quot")
+    sampled, errors = radii(case, "A_quot_mc"), radii(case, "A_quot_mc_se")
+    for radius, expected in (closed | sampled).items():
+        found = gapbench.measure(
+            "sharpness_average_quotient", model, inputs, targets, loss=loss, radius=radius, samples=1000
+        )
+        spread = (found.standard_error**2 + errors.get(radius, 0.0) ** 2) ** 0.5
+        assert abs(found.value - expected) <= max(4 * spread, 1e-10 * expected)
+
+
 def test_spectral_complexity_and_bound():
     if "spectral_complexity_mlp" not in NAMES:
         pytest.skip("no such case")

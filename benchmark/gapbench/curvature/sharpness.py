@@ -199,7 +199,8 @@ def average(
 ) -> Average:
     """Mean of L(theta + delta) - L(theta) over the sphere |delta| = radius (within the projection's range).
 
-    With `draw`, perturbations come from there instead. Antithetic pairs [L(+delta) + L(-delta)] / 2 cancel the gradient's term. The standard error covers the
+    With `draw`, perturbations come from there instead. Antithetic pairs
+    [L(+delta) + L(-delta)] / 2 cancel the gradient's term. The standard error covers the
     directions, not the choice of examples; it is infinite for a single pair.
     """
     theta = landscape.theta()

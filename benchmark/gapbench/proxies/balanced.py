@@ -16,7 +16,7 @@ from gapbench.proxies.results import Estimate
 if TYPE_CHECKING:
     from gapbench.proxies.context import Context
 
-BASES = {
+BASES: dict[str, Callable[..., Estimate]] = {
     "sharpness_full": sharpness.sharpness_full,
     "sharpness_quotient": sharpness.sharpness_quotient,
     "sharpness_average_full": sharpness.sharpness_average_full,

@@ -1,4 +1,4 @@
-"""How much the loss rises in a Euclidean ball or on a sphere around the parameters, or within the horizontal space."""
+"""How much the loss rises in a Euclidean ball or on a sphere, of all directions or of the horizontal ones."""
 
 from __future__ import annotations
 
@@ -62,11 +62,8 @@ def sharpness_full(
 
     radius = radius_of(context, radius, relative_radius)
     steps, restarts = count("steps", steps, 1), count("restarts", restarts, 1)
-    warm = ()
-    if context.symmetry.dimension:
-        quotient = quotient_maximum(context, radius, steps, restarts)
-        warm = (quotient.perturbation,)
-    best = maximise(context.landscape, radius, steps, restarts, context.generator, warm_starts=warm)
+    warm = quotient_maximum(context, radius, steps, restarts).perturbation
+    best = maximise(context.landscape, radius, steps, restarts, context.generator, warm_starts=(warm,))
     return Estimate(best.value, details=maximum_details(best, radius, steps, restarts))
 
 

@@ -7,7 +7,6 @@ orthogonal part, so Euclidean quantities there are invariants of the whole orbit
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,10 +14,9 @@ import scipy.sparse.linalg as spl
 import torch
 from torch import Tensor, nn
 
-from gapbench.symmetry.bound import Bound, bind
 from gapbench.symmetry.detection import Detected
 from gapbench.symmetry.families import Mixing, Rescaling
-from gapbench.symmetry.find import Symmetry, build, flat_parameters, with_parameters
+from gapbench.symmetry.find import Symmetry, build, with_parameters
 from gapbench.symmetry.structure import BatchNormUse, Findings, LinearUse, NormUse, ScaleUse
 
 TOLERANCE = 1e-13
@@ -30,14 +28,6 @@ class CannotBalance(ValueError):
     """The orbit has no balanced representative that this code can reach; the message says why."""
 
 
-@dataclass(frozen=True)
-class Fold:
-    """What to change in the module: parameters that become constants, and buffers with new values."""
-
-    constants: dict[str, Tensor]
-    buffers: dict[str, Tensor]
-
-
 def balanced(symmetry: Symmetry) -> nn.Module:
     """A new network with the same function at the balanced representative of its orbit, in its own type.
 
@@ -47,9 +37,9 @@ def balanced(symmetry: Symmetry) -> nn.Module:
     parameters is minimised over rescalings and mixings; mixed channels beyond the rank are set to zero.
     Unique up to signs and rotations. Raises `CannotBalance`.
     """
-    kind = next(symmetry.network.parameters()).dtype
-    network = copy.deepcopy(symmetry.network).double().eval()
-    example = symmetry.example.double()
+    like = next(symmetry.network.parameters())
+    network = copy.deepcopy(symmetry.network).double().cpu().eval()
+    example = symmetry.example.double().cpu()
     first = build(network, example, False)
     network = _folded(network, first)
     second = build(network, example, False)
@@ -57,7 +47,7 @@ def balanced(symmetry: Symmetry) -> nn.Module:
     theta = _fix_nulls(second, theta)
     theta = _drop_dead(second, theta)
     theta = _minimise(second, theta)
-    return with_parameters(network, theta).to(kind)
+    return with_parameters(network, theta).to(device=like.device, dtype=like.dtype)
 
 
 # ---- folding -----------------------------------------------------------------------------------------------
@@ -160,10 +150,10 @@ def _fold_batch_norm(
     else:
         theta[batch.weight] = torch.from_numpy(gain).to(theta)
     theta[batch.bias] = torch.from_numpy(offset).to(theta)
-    module, eps = _module_of(network, names, batch)
+    running_mean, running_var, eps = _statistics_of(network, names, batch)
     with torch.no_grad():
-        module.running_mean.zero_()
-        module.running_var.fill_(1.0 - eps)
+        running_mean.zero_()
+        running_var.fill_(1.0 - eps)
 
 
 def _fold_layer_scale(
@@ -196,12 +186,14 @@ def _fold_layer_scale(
     constants.add(str(names.whole(scale.weight)))
 
 
-def _module_of(network: nn.Module, names: _Names, batch: BatchNormUse) -> tuple[nn.Module, float]:
+def _statistics_of(network: nn.Module, names: _Names, batch: BatchNormUse) -> tuple[Tensor, Tensor, float]:
     name = names.whole(batch.weight) or names.whole(batch.bias)
     if name is not None:
         module = network.get_submodule(name.rpartition(".")[0])
-        if isinstance(getattr(module, "running_mean", None), Tensor) and hasattr(module, "eps"):
-            return module, float(module.eps)
+        mean, var = getattr(module, "running_mean", None), getattr(module, "running_var", None)
+        eps = getattr(module, "eps", None)
+        if isinstance(mean, Tensor) and isinstance(var, Tensor) and isinstance(eps, float):
+            return mean, var, eps
     raise CannotBalance("a batch normalisation whose statistics are not held by its own module")
 
 
@@ -269,7 +261,8 @@ def _fix_shifts(symmetry: Symmetry) -> Tensor:
     if k > LARGEST_GAUGE:
         raise CannotBalance(f"{k} free shifts are more than the {LARGEST_GAUGE} that can be fixed")
     matrix: sp.csr_matrix = shifts.matrix
-    basis, chosen = np.zeros((k, 0)), []
+    basis = np.zeros((k, 0))
+    chosen: list[sp.csr_matrix] = []
     for conditions, columns in _shift_conditions(symmetry):
         left = 1.0 - (basis**2).sum(axis=1) > 1e-8  # shifts that nothing fixes yet
         open_ = np.array([bool(left[c].any()) for c in columns])
@@ -497,16 +490,3 @@ def _solve(gram: sp.csr_matrix, right: np.ndarray) -> np.ndarray:
     else:
         solution = spl.splu(scaled + ridge).solve(scale * right)
     return scale * solution
-
-
-def balanced_norm(network: nn.Module) -> float:
-    """Euclidean norm of the parameters of a balanced network."""
-    return float(flat_parameters(network).norm())
-
-
-def rebind(symmetry: Symmetry, theta: Tensor) -> Bound:
-    """The families of `symmetry` at another theta."""
-    return bind(theta, symmetry.findings, symmetry.detected, symmetry.solution)
-
-
-__all__ = ["CannotBalance", "balanced", "balanced_norm", "rebind"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -113,11 +114,12 @@ def drop_failing(symmetry: Symmetry, seed: int = 0) -> None:
 
     removed: set[tuple[str, int]] = set()
     bound = again.bound
-    for name, items in (
-        ("spaces", bound.mixings),
-        ("writer_nulls", bound.writer_nulls),
-        ("reader_nulls", bound.reader_nulls),
-    ):
+    parts: dict[str, Sequence[Mixing | WriterNulls | ReaderNulls]] = {
+        "spaces": bound.mixings,
+        "writer_nulls": bound.writer_nulls,
+        "reader_nulls": bound.reader_nulls,
+    }
+    for name, items in parts.items():
         for i, item in enumerate(items):
             what = item.space if isinstance(item, Mixing) else item.null
             kind = getattr(what, "kind", "null direction of readers")

@@ -306,7 +306,8 @@ def _slots(
                 dual = bool((sign[batch.writes[order]] < 0).all())
                 slots.append(Slot(batch.bias[order][:, None], dual, gain=gain, void="bias"))
     weighted = [b for b in run.found.batch_norms if (b.weight >= 0).all()]
-    for other in [*weighted, *run.found.scales]:
+    weighing: list[BatchNormUse | ScaleUse] = [*weighted, *run.found.scales]
+    for other in weighing:
         if id(other) not in uses and np.isin(representative[other.writes], channels).any():
             return None
     for chain in uses.values():
@@ -587,8 +588,9 @@ def _reader_nulls(run: Interpreter) -> list[ReaderNull]:
 def _kinds(run: Interpreter, representative: Ids) -> dict[int, str]:
     """Class -> what kind of rescaling it is."""
     kinds = {int(r): "rescaling of units" for r in np.unique(representative)}
-    for norm in [*run.found.batch_norms, *run.found.norms]:
+    norms: list[BatchNormUse | NormUse] = [*run.found.batch_norms, *run.found.norms]
+    for norm in norms:
         kinds.update({int(r): "output scale of normalisations" for r in representative[norm.writes]})
-    for norm in run.found.batch_norms:
-        kinds.update({int(r): "input scale of batch normalisations" for r in representative[norm.reads]})
+    for batch in run.found.batch_norms:
+        kinds.update({int(r): "input scale of batch normalisations" for r in representative[batch.reads]})
     return kinds

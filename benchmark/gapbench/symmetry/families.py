@@ -154,7 +154,9 @@ class Rescaling:
         return (self._laplacian(product) + vector).tocsr()
 
     def _laplacian(self, values: Tensor) -> sp.csr_matrix:
-        rows, columns, data = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], [np.zeros(0)]
+        rows: list[np.ndarray] = [np.zeros(0, np.int64)]
+        columns: list[np.ndarray] = [np.zeros(0, np.int64)]
+        data: list[np.ndarray] = [np.zeros(0)]
         for w in self.weights:
             squares = values[w.where].reshape(w.shape).sum(dim=3).cpu().numpy()
             a = np.broadcast_to(w.outs.cpu().numpy()[:, :, None], squares.shape)

@@ -154,7 +154,7 @@ def build(network: nn.Module, example: Tensor, logit_shift: bool) -> Symmetry:
     for name, p in network.named_parameters():
         offsets[name] = (start, p.shape)
         start += p.numel()
-    buffers = dict(network.named_buffers())
+    buffers = {name: b.detach().cpu() for name, b in network.named_buffers()}
     theta = flat_parameters(network)
     run = Interpreter(recorded, offsets, buffers, theta.cpu().numpy(), logit_shift)
     if recorded.opaque:

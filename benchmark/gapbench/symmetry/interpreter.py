@@ -19,7 +19,15 @@ from torch import Tensor
 from gapbench.curvature.tracing import Node, Ref, Trace
 from gapbench.symmetry.classes import Ids, TiedVariables
 from gapbench.symmetry.expressions import Expressions
-from gapbench.symmetry.structure import Additive, Event, Findings, NormUse
+from gapbench.symmetry.structure import (
+    Additive,
+    BatchNormUse,
+    Event,
+    Findings,
+    LinearUse,
+    NormUse,
+    ScaleUse,
+)
 
 RESHAPES = frozenset("view _unsafe_view reshape _reshape_alias unflatten flatten as_strided squeeze".split())
 LITERAL = frozenset(
@@ -219,10 +227,9 @@ class Interpreter:
                     self.values[i] = v = Activation(zeros, zeros, zeros)
                 labels[id(v)] = self.labels(v, node)
         try:
-            parts = [
-                self._literal(node, lambda v, f=f: getattr(labels[id(v)], f))
-                for f in ("scale", "shift", "null")
-            ]
+            scale = self._literal(node, lambda v: labels[id(v)].scale)
+            shift = self._literal(node, lambda v: labels[id(v)].shift)
+            null = self._literal(node, lambda v: labels[id(v)].null)
         except (RuntimeError, IndexError, TypeError, KeyError):
             return self.blocked(node)
         first = values[0]
@@ -232,7 +239,7 @@ class Interpreter:
             and node.op in (*RESHAPES, "expand", "unsqueeze")
             and node.shape[-1] == self.trace.nodes[node.inputs[0]].shape[-1]
         )
-        return Activation(*parts, rows_sum_to_one=keeps)
+        return Activation(scale, shift, null, rows_sum_to_one=keeps)
 
     # ---- bookkeeping ---------------------------------------------------------------------------------------
 
@@ -317,7 +324,10 @@ class Interpreter:
         for index in self.shared:
             self.note(f"parameter shared by several operations ({self.trace.nodes[index].op})")
         shared = self.shared
-        for use in [*self.found.linear, *self.found.scales, *self.found.batch_norms, *self.found.norms]:
+        uses: list[LinearUse | ScaleUse | BatchNormUse | NormUse] = [
+            *self.found.linear, *self.found.scales, *self.found.batch_norms, *self.found.norms
+        ]  # fmt: skip
+        for use in uses:
             if use.node in shared:
                 self.scale.fix(use.writes.reshape(-1))
                 if not isinstance(use, NormUse):

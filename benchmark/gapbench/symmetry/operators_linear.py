@@ -115,7 +115,7 @@ def _linear_use(
     shift_in: np.ndarray,
     borders: bool,
 ) -> LinearUse:
-    groups, outs, ins, _ = weight.shape
+    groups, outs = weight.shape[:2]
     run.weight_use(node, torch.from_numpy(weight))
     if bias is not None:
         run.weight_use(node, torch.from_numpy(bias))

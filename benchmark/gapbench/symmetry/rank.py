@@ -15,7 +15,7 @@ from gapbench.symmetry.bound import Bound
 from gapbench.symmetry.detection import Detected
 from gapbench.symmetry.families import Mixing, Rescaling, Shifts
 from gapbench.symmetry.shifts import ShiftSolution
-from gapbench.symmetry.structure import Findings
+from gapbench.symmetry.structure import BatchNormUse, Findings, LinearUse, NormUse, ScaleUse
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,8 @@ def free_biases(d: int, found: Findings, solution: ShiftSolution) -> np.ndarray:
     """(d,) whether a bias moves along a shift of its own output: then a mixing of biases alone is one of those."""
     free = np.zeros(d, bool)
     moves = np.diff(solution.values.indptr) > 0
-    for use in [*found.linear, *found.batch_norms, *found.norms]:
+    uses: list[LinearUse | BatchNormUse | NormUse] = [*found.linear, *found.batch_norms, *found.norms]
+    for use in uses:
         kept = use.bias >= 0
         free[use.bias[kept]] = moves[use.shift_out[kept]]
     for additive in found.additive:
@@ -129,7 +130,8 @@ def _floating(theta: Tensor, found: Findings, rescaling: Rescaling) -> int:
     for use in found.linear:
         nonzero = np.abs(numbers[use.weight]).sum(axis=3)
         edges(use.writes[:, :, None], use.reads[:, None, :], nonzero)
-    for scale in [*found.scales, *found.batch_norms]:
+    diagonal: list[ScaleUse | BatchNormUse] = [*found.scales, *found.batch_norms]
+    for scale in diagonal:
         if (scale.weight >= 0).all():
             edges(scale.writes, scale.reads, numbers[scale.weight])
     zero = np.zeros(1, np.int64)

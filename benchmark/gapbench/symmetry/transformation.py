@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 
 from gapbench.errors import GapbenchError, did_you_mean
-from gapbench.symmetry.bound import Bound, bind
-from gapbench.symmetry.families import Mixing
+from gapbench.symmetry.families import Mixing, ReaderNulls, WriterNulls
 from gapbench.symmetry.rank import shift_kinds
 
 if TYPE_CHECKING:
@@ -50,7 +49,8 @@ def transform(symmetry: Symmetry, seed: int, strength: float, families: list[str
     draw = normal(bound.shifts.size)
     if which.any():
         theta = theta + _sized(theta, bound.shifts.tangent(draw * torch.from_numpy(which).to(draw)), strength)
-    for null in [*bound.writer_nulls, *bound.reader_nulls]:
+    nulls: list[WriterNulls | ReaderNulls] = [*bound.writer_nulls, *bound.reader_nulls]
+    for null in nulls:
         draw = normal(null.size)
         kind = getattr(null.null, "kind", "null direction of readers")
         if kind in wanted:
@@ -80,8 +80,3 @@ def _sized(theta: Tensor, change: Tensor, strength: float) -> Tensor:
         return change
     size = float(theta[moved].pow(2).mean().sqrt()) or float(theta.pow(2).mean().sqrt()) or 1.0
     return change * (strength * size / float(change[moved].pow(2).mean().sqrt()))
-
-
-def rebound(symmetry: Symmetry, theta: Tensor) -> Bound:
-    """The same families at another theta of the orbit."""
-    return bind(theta, symmetry.findings, symmetry.detected, symmetry.solution)

@@ -304,10 +304,10 @@ def build(name: str, seed: int = 0) -> nn.Module:
             if isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d):
                 module.running_mean.normal_(std=0.3)
                 module.running_var.uniform_(0.5, 2.0)
-            if isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d | nn.LayerNorm | nn.GroupNorm):
-                if module.weight is not None:
-                    module.weight.uniform_(0.5, 1.5)
-                    module.bias.normal_(std=0.3)
+            normalises = isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d | nn.LayerNorm | nn.GroupNorm)
+            if normalises and module.weight is not None:
+                module.weight.uniform_(0.5, 1.5)
+                module.bias.normal_(std=0.3)
             if isinstance(module, nn.RMSNorm):
                 module.weight.uniform_(0.5, 1.5)
             if isinstance(module, nn.Linear | nn.Conv2d):
@@ -331,7 +331,11 @@ def jacobian(network: nn.Module, x: Tensor) -> Tensor:
     parameters = {k: p.detach() for k, p in network.named_parameters()}
     with nn.attention.sdpa_kernel(nn.attention.SDPBackend.MATH):
         one = torch.func.jacrev(lambda p, x: functional_call(network, p, (x[None],))[0])
-        parts = torch.func.vmap(one, in_dims=(None, 0), chunk_size=64)(parameters, x)
+        try:
+            parts = torch.func.vmap(one, in_dims=(None, 0), chunk_size=64)(parameters, x)
+        except RuntimeError:  # PReLU cannot be batched
+            each = [one(parameters, example) for example in x]
+            parts = {k: torch.stack([e[k] for e in each]) for k in parameters}
     return torch.cat([p.reshape(len(x) * p.shape[1], -1) for p in parts.values()], dim=1)
 
 
