@@ -1,0 +1,130 @@
+"""An entry: what was submitted and what came out, as one JSON file that appears whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from gapbench.errors import GapbenchError
+
+FORMAT = 1
+RULES = 1
+"""Version of RULES.md that a submission follows."""
+
+Entry = dict[str, Any]
+_REQUIRED = {
+    "id": str,
+    "name": str,
+    "label": str,
+    "version": int,
+    "proxy": str,
+    "source": str,
+    "source_sha256": str,
+    "options": dict,
+    "default_options": dict,
+    "statuses": dict,
+    "higher_means": str,
+    "population": dict,
+    "claimed": dict,
+    "values": dict,
+    "scores": list,
+    "seed": str,
+    "verifications": list,
+}
+
+
+def entries_folder(run: Path) -> Path:
+    """Where a run keeps its entries."""
+    return run / "entries"
+
+
+def write_entry(run: Path, entry: Mapping[str, Any]) -> Path:
+    """Write an entry by temporary name, fsync and rename. Replaces one of the same identity."""
+    from gapbench_leaderboard.board.files import write_atomically
+
+    folder = entries_folder(run)
+    folder.mkdir(exist_ok=True)
+    text = json.dumps(plain(entry), indent=1, sort_keys=False, allow_nan=False, ensure_ascii=False)
+    return write_atomically(folder / f"{entry['id']}.json", text + "\n")
+
+
+def read_entry(path: str | os.PathLike[str]) -> Entry:
+    """Read an entry. Raises `GapbenchError` saying what is wrong with the file."""
+    file = Path(path)
+    try:
+        entry = json.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise GapbenchError(f"The entry {file} cannot be read: {error.strerror}.") from None
+    except (ValueError, RecursionError) as error:
+        raise GapbenchError(f"The entry {file} is no JSON: {error}") from None
+    if not isinstance(entry, dict) or entry.get("format") != FORMAT:
+        raise GapbenchError(f"{file} is no entry of format {FORMAT}.")
+    for name, kind in _REQUIRED.items():
+        if not isinstance(entry.get(name), kind):
+            raise GapbenchError(
+                f"The entry {file} has no {name}, or one of another kind than {kind.__name__}."
+            )
+    return entry
+
+
+def load_entries(run: Path) -> list[Entry]:
+    """All entries of a run, by name and version. Raises `GapbenchError` for a damaged one."""
+    folder = entries_folder(run)
+    if not folder.is_dir():
+        return []
+    entries = [read_entry(path) for path in sorted(folder.glob("*.json"))]
+    return sorted(entries, key=lambda entry: (entry["name"], entry["version"]))
+
+
+def find_entry(run: Path, wanted: str) -> Entry:
+    """An entry by label, name, identity or file. Raises `GapbenchError` if it is not one."""
+    if wanted.endswith(".json") or os.sep in wanted:
+        return read_entry(wanted)
+    entries = load_entries(run)
+    found = [entry for entry in entries if wanted in (entry["label"], entry["id"])]
+    found = found or [entry for entry in entries if wanted == entry["name"]][-1:]
+    if not found:
+        known = ", ".join(entry["label"] for entry in entries) or "none"
+        raise GapbenchError(f"{run} has no entry {wanted!r}. Entries: {known}.")
+    return found[0]
+
+
+def is_verified(entry: Mapping[str, Any]) -> bool:
+    """Whether it was confirmed, and not refuted by the latest verification."""
+    outcomes = [v.get("outcome") for v in entry["verifications"] if isinstance(v, dict)]
+    return bool(outcomes) and outcomes[-1] == "confirmed"
+
+
+def board_entry(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """What the board says about an entry beside its scores."""
+    return {
+        "proxy": entry["proxy"],
+        "version": entry["version"],
+        "summary": entry.get("summary", ""),
+        "reference": entry.get("paper") or entry.get("reference") or None,
+        "higher_means": entry["higher_means"],
+        "options": entry["options"],
+        "authors": entry.get("authors", ""),
+        "source_sha256": entry["source_sha256"],
+        "submitted": True,
+        "claimed": True,
+        "verified": is_verified(entry),
+        "sandbox": entry.get("sandbox", ""),
+    }
+
+
+def plain(value: Any) -> Any:
+    """Plain JSON: numbers of numpy as Python's, what is not finite as null."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(content) for key, content in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(content) for content in value]
+    if hasattr(value, "item"):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
