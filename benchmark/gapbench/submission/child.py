@@ -66,7 +66,7 @@ def serve(jobs: int, results: int, folder: str, hidden: list[str], base_memory: 
         "/etc/ld.so.cache",
     ]
     watch = Watch(violated, os.path.realpath(path), readable, hidden, [folder])
-    session = _Session(setup, watch, snapshot, violated, tell)
+    session = _Session(setup, watch, snapshot, violated, tell, violations)
     if not session.load(path):
         return
     while (frame := read_frame(jobs)) is not None:
@@ -110,7 +110,9 @@ class _Session:
         snapshot: Snapshot,
         violated: Callable[[str], None],
         tell: Tell,
+        violations: list[str],
     ):
+        self.violations = violations
         self.setup, self.watch, self.snapshot = setup, watch, snapshot
         self.violated, self.tell = violated, tell
         self.entry: ProxyEntry | None = None
@@ -146,6 +148,7 @@ class _Session:
     def measure(self, job: Mapping[str, Any], blob: bytearray) -> None:
         """Measure one network and tell the result."""
         assert self.entry is not None
+        self.violations.clear()
         given = torch.load(io.BytesIO(blob), weights_only=False)
         blob.clear()
         context = make_context(

@@ -48,23 +48,23 @@ class Fleet:
         options: Mapping[str, Any] | None = None,
         packages: Sequence[str] = (),
         hosts: Sequence[Host] | None = None,
+        preload: Sequence[str] = (),
     ):
         self.source, self.limits, self.workers = source, limits, workers
         self.proxy, self.options = proxy, dict(options or {})
         self._sandboxed, self._packages, self._given = sandboxed, packages, hosts
+        self._preload = preload
         self._turn = threading.Lock()
 
     def __enter__(self) -> Fleet:
         if self._given is not None:
             self._stack, self._hosts = contextlib.ExitStack(), list(self._given)
             return self
-        self._hosts = [Host(self._sandboxed, self._packages) for _ in range(2)]
+        self._hosts = [Host(self._sandboxed, self._packages, self._preload) for _ in range(2)]
         with contextlib.ExitStack() as stack:
             for host in self._hosts:
                 host.launch()
                 stack.push(host)
-            for host in self._hosts:
-                host.await_ready()
             self._stack = stack.pop_all()
         return self
 

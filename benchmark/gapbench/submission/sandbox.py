@@ -54,11 +54,13 @@ class Host:
     """A process with the libraries imported that forks a fresh process for every session.
 
     `sandboxed` puts it into bubblewrap; without, there are limits and the filter of system calls alone.
-    `packages` are further packages that the networks' classes come from.
+    `packages` are further packages that the networks' classes come from, `preload` modules to import at once.
     """
 
-    def __init__(self, sandboxed: bool, packages: Iterable[str] = ()):
+    def __init__(self, sandboxed: bool, packages: Iterable[str] = (), preload: Iterable[str] = ()):
         self.sandboxed = sandboxed
+        self._preload = list(preload)
+        self._ready = False
         self.packages = tuple(packages)
         self._lock = threading.Lock()
         self._scratch: str | None = None
@@ -72,7 +74,11 @@ class Host:
         """Start the process, by a thread that stays: the process is killed when that thread ends."""
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        setup = {"namespaces": self.sandboxed, "hidden": bubblewrap.hidden_folders()}
+        setup = {
+            "namespaces": self.sandboxed,
+            "hidden": bubblewrap.hidden_folders(),
+            "preload": self._preload,
+        }
         code = (
             "import os, sys; os.dup2(int(sys.argv[2]), 3); from gapbench.submission.host import main; main()"
         )
@@ -103,6 +109,8 @@ class Host:
 
     def await_ready(self) -> None:
         """Wait until the libraries are imported. Raises `GapbenchError` if the process does not get there."""
+        if self._ready:
+            return
         self._control.settimeout(START_SECONDS)
         try:
             answer = self._control.recv(4096)
@@ -111,6 +119,7 @@ class Host:
         if b"ready" not in answer:
             self._end()
             raise GapbenchError(f"The process for proxies does not start: {self.said()}")
+        self._ready = True
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -138,6 +147,7 @@ class Host:
             folder = tempfile.mkdtemp(dir=self._scratch)
         request = {"start": name, "modules": modules, "files": limits.files, "folder": folder}
         with self._lock:
+            self.await_ready()
             try:
                 socket.send_fds(self._control, [json.dumps(request).encode()], descriptors)
             except OSError:
@@ -294,6 +304,7 @@ class Session:
     ) -> tuple[dict[str, Any] | None, str]:
         """The next message of one of the kinds, or None and why there is none; then the process is ended."""
         deadline = time.monotonic() + seconds
+        most = len(self._stream.violations) + 100
         while True:
             while (message := self._next_line()) is not None:
                 try:
@@ -302,7 +313,7 @@ class Session:
                     return self._give_up(f"it sent {garbled}")
                 if parsed["kind"] == "violation":
                     self._stream.violations.append(clean(parsed.get("what", ""), 300))
-                    if len(self._stream.violations) > 100:
+                    if len(self._stream.violations) > most:
                         return self._give_up("it was refused too many things")
                 elif parsed["kind"] == "ended":
                     self._stream.closed = True
