@@ -244,7 +244,7 @@ def open_run(
         stored = store.meta("suite")
         if stored is None:
             raise GapbenchError(f"{path} has a run.sqlite, but no suite was run there yet.")
-        suite = parse_suite(stored["text"], f"of {path}")
+        suite = _imported(stored) if stored.get("imported") else parse_suite(stored["text"], f"of {path}")
         cells = tuple(store.meta("plan") or ())
         requests = tuple(
             ProxyRequest(name, tuple((k, v) for k, v in options), label)
@@ -264,6 +264,22 @@ def open_run(
             problems=problems,
             entries=tuple(entries),
         )
+
+
+def _imported(stored: dict[str, Any]) -> Suite:
+    """What stands for the suite of a population that was trained elsewhere."""
+    return Suite(
+        name=stored["name"],
+        version=stored["version"],
+        summary="Networks trained elsewhere.",
+        configurations=(),
+        proxies=(),
+        samples=stored["samples"],
+        measure_seed=0,
+        loss="cross_entropy",
+        axes=tuple(stored["axes"]),
+        text="",
+    )
 
 
 def _same_suite(store: Any, suite: Suite, folder: Path) -> None:

@@ -89,6 +89,8 @@ def _file_system(packages: Iterable[str]) -> list[str]:
         found = package_folder(package)
         if found is not None:
             options += ["--ro-bind", found, f"{PACKAGES}/{package}"]
+        elif (module := importlib.util.find_spec(package)) is not None and module.origin:
+            options += ["--ro-bind", module.origin, f"{PACKAGES}/{package}.py"]
     # Of the tasks only how seeds are named: with the rest a proxy could make the test data.
     tasks = package_folder("gapbench_tasks")
     assert tasks is not None

@@ -67,6 +67,11 @@ def open_population(
         rows = {row["cell"]: row for row in store.cells()}
     if stored is None:
         raise GapbenchError(f"{folder} has a run.sqlite, but no suite was run there yet.")
+    if stored.get("imported"):
+        raise GapbenchError(
+            f"{folder} is an imported population: gapbench cannot build its networks apart from their code, so "
+            "it takes no submissions. Register the proxy in Python and import the table again."
+        )
     suite = parse_suite(stored["text"], f"of {folder}")
     data = str(data_folder(data_dir))
     members = []

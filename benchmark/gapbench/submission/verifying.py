@@ -114,11 +114,12 @@ def _on_same(
             text = disagreement(entry["values"].get(task.name), answer.measurement)
             if text:
                 differing.append(f"network {task.name}: {text}")
-    record = {
+    examples = sorted(differing)[:5]
+    record: dict[str, Any] = {
         "kind": "same networks",
         "networks": len(population.members),
         "differing": len(differing),
-        "examples": sorted(differing)[:5],
+        "examples": examples,
     }
     if differing:
         text = f"{len(differing)} of {len(population.members)} networks differ:\n" + "\n".join(

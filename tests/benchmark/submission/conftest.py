@@ -1,0 +1,39 @@
+"""A trained tiny population, and processes for proxies, shared by the tests of this folder."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+import gapbench
+from benchmark.tiny_suite import TINY
+from gapbench.submission import bubblewrap
+from gapbench.submission.sandbox import Host
+
+WALLS = bubblewrap.unavailable()
+needs_sandbox = pytest.mark.skipif(bool(WALLS), reason=f"no sandbox: {WALLS}")
+
+
+@pytest.fixture(scope="session")
+def hosts():
+    """Two sandboxed processes to be shared; unsandboxed where the machine has no sandbox."""
+    with Host(not WALLS) as first, Host(not WALLS) as second:
+        yield [first, second]
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory):
+    """A trained tiny population, never changed by a test."""
+    folder = tmp_path_factory.mktemp("trained")
+    suite = folder / "tiny.toml"
+    suite.write_text(TINY)
+    gapbench.run(suite, folder / "run", device="cpu", workers=2, proxies=["param_norm", "random"])
+    return folder / "run"
+
+
+@pytest.fixture
+def run_folder(trained, tmp_path):
+    """A copy of it."""
+    shutil.copytree(trained, tmp_path / "run")
+    return tmp_path / "run"
