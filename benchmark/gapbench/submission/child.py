@@ -67,6 +67,7 @@ def serve(jobs: int, results: int, folder: str, hidden: list[str], base_memory: 
     ]
     watch = Watch(violated, os.path.realpath(path), readable, hidden, [folder])
     session = _Session(setup, watch, snapshot, violated, tell, violations)
+    tell({"kind": "started"})
     if not session.load(path):
         return
     while (frame := read_frame(jobs)) is not None:

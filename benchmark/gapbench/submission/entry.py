@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ FORMAT = 1
 RULES = 1
 """Version of RULES.md that a submission follows."""
 
+NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 Entry = dict[str, Any]
 _REQUIRED = {
     "id": str,
@@ -24,6 +26,7 @@ _REQUIRED = {
     "proxy": str,
     "source": str,
     "source_sha256": str,
+    "limits": dict,
     "options": dict,
     "default_options": dict,
     "statuses": dict,

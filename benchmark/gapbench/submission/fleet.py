@@ -55,6 +55,7 @@ class Fleet:
         self._sandboxed, self._packages, self._given = sandboxed, packages, hosts
         self._preload = preload
         self._turn = threading.Lock()
+        self._live: set[Session] = set()
 
     def __enter__(self) -> Fleet:
         if self._given is not None:
@@ -111,6 +112,8 @@ class Fleet:
             finally:
                 for future in running:
                     future.cancel()
+                for session in list(self._live):  # nobody waits for these any more
+                    session.end()
 
     def _one(self, task: Task) -> Answer:
         with self._turn:  # building uses torch's global generator for a moment
@@ -120,7 +123,11 @@ class Fleet:
             if session.loaded.reason:
                 failed = Measurement(self.proxy or "proxy", None, None, 0.0, "failed", session.loaded.reason)
                 return Answer(failed, session.loaded.violations, session.loaded.output)
-            answer = session.measure(blob, task.seed, given.loss)
+            self._live.add(session)
+            try:
+                answer = session.measure(blob, task.seed, given.loss)
+            finally:
+                self._live.discard(session)
         if session.loaded.violations:
             reason = "; ".join(session.loaded.violations)
             failed = Measurement(self.proxy or "proxy", None, None, 0.0, "failed", reason)

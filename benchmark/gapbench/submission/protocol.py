@@ -57,12 +57,16 @@ def _read(descriptor: int, size: int) -> bytearray:
 def parse_line(line: bytes) -> dict[str, Any]:
     """A message of the sandboxed process. Raises `Garbled`."""
     try:
-        message = json.loads(line.decode("utf-8"))
+        message = json.loads(line.decode("utf-8"), parse_constant=_refuse)
     except (ValueError, RecursionError) as error:
         raise Garbled(f"a line that is no JSON ({type(error).__name__})") from None
     if not isinstance(message, dict) or not isinstance(message.get("kind"), str):
         raise Garbled("a message without a kind")
     return message
+
+
+def _refuse(text: str) -> None:
+    raise ValueError(f"{text} is no JSON")
 
 
 def number(value: Any, what: str, least: float = -math.inf) -> float:

@@ -230,6 +230,10 @@ class Session:
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
 
+    def end(self) -> None:
+        """End the process; what is awaited from it fails at once."""
+        self.host.kill(self._name)
+
     @property
     def usable(self) -> bool:
         """Whether another network can be measured in this process."""
@@ -238,7 +242,9 @@ class Session:
     def _load(self) -> Loaded:
         self._send(self._setup, self._source.content)
         # The start of the process, imports of the network's libraries included, is not the proxy's time.
-        message, trouble = self._await({"loaded", "unloadable"}, self.limits.load_seconds + START_SECONDS)
+        message, trouble = self._await({"started"}, START_SECONDS)
+        if message is not None:
+            message, trouble = self._await({"loaded", "unloadable"}, self.limits.load_seconds)
         output = self._output()
         violations = tuple(self._stream.violations)
         if message is None:
@@ -324,7 +330,7 @@ class Session:
                 return self._give_up("it sent more than the protocol allows")
             left = deadline - time.monotonic()
             if left <= 0:
-                return self._give_up(f"it ran longer than {self.limits.seconds:g} s")
+                return self._give_up(f"it ran longer than {seconds:g} s")
             if self._stream.closed:
                 return None, "the process ended without a result"
             for key, _ in self._selector.select(left):

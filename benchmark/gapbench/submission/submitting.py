@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from gapbench.errors import GapbenchError, did_you_mean
-from gapbench.submission.entry import FORMAT, RULES, Entry, load_entries, write_entry
+from gapbench.submission.entry import FORMAT, NAME, RULES, Entry, load_entries, plain, write_entry
 from gapbench.submission.fleet import Fleet, Task, same_value, sandboxed
 from gapbench.submission.limits import Limits
 from gapbench.submission.population import Member, Population, open_population
+from gapbench.submission.protocol import clean
 from gapbench.submission.sandbox import Answer, Host, Loaded
 from gapbench.submission.source import Source, read_source
 
@@ -147,13 +148,17 @@ def choose(loaded: Loaded, proxy: str | None) -> dict[str, Any]:
         raise GapbenchError(f"The file registers no proxy {proxy!r}.{hint} It has: {', '.join(names)}.")
     found = chosen[0]
     fits = (
-        isinstance(found.get("version"), int)
+        isinstance(found.get("name"), str)
+        and NAME.fullmatch(found["name"]) is not None
+        and isinstance(found.get("version"), int)
         and found.get("higher_means") in DIRECTIONS
         and isinstance(found.get("options"), dict)
+        and all(v is None or isinstance(v, bool | int | float | str) for v in found["options"].values())
     )
     if not fits:
         raise GapbenchError("The file's process sent a garbled description of the proxy.")
-    return dict(found)
+    text = {key: clean(found.get(key) or "") for key in ("summary", "reference")}
+    return {**found, **text}
 
 
 def _request(
@@ -276,7 +281,7 @@ def _measure(
                 "peak_memory": found.peak_memory,
                 "status": found.status,
                 "reason": found.reason,
-                "details": json.dumps(dict(found.details), sort_keys=True),
+                "details": json.dumps(plain(found.details), sort_keys=True),
                 "device": population.device,
             }
             store.add_measurements([record])

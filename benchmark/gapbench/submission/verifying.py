@@ -13,10 +13,9 @@ from typing import Any
 
 from gapbench.errors import GapbenchError
 from gapbench.proxies.results import Measurement
-from gapbench.submission.entry import Entry, find_entry, load_entries, write_entry
+from gapbench.submission.entry import Entry, find_entry, limits_of, load_entries, write_entry
 from gapbench.submission.fleet import Fleet, sandboxed
 from gapbench.submission.fresh import fresh_suite
-from gapbench.submission.limits import Limits
 from gapbench.submission.population import open_population
 from gapbench.submission.sandbox import Host
 from gapbench.submission.source import source_of
@@ -95,7 +94,7 @@ def _on_same(
             "with --fresh-seeds."
         )
     source = source_of(entry["source"].encode(), entry["proxy"])
-    limits = Limits(**entry["limits"])
+    limits = limits_of(entry)
     say(f"Measuring {entry['label']} again on {len(population.members)} networks.")
     fleet = Fleet(
         source,
@@ -176,7 +175,7 @@ def _on_fresh(
         name=entry["name"],
         proxy=entry["proxy"],
         options=entry["options"],
-        limits=Limits(**entry["limits"]),
+        limits=limits_of(entry),
         unsandboxed=unsandboxed,
         workers=workers,
         data_dir=data_dir,
