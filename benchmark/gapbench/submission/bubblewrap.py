@@ -132,26 +132,31 @@ def library_folders() -> list[str]:
     """Folders of the Python installation and its libraries that are not below /usr."""
     paths = {sys.prefix, sys.base_prefix, sys.exec_prefix}
     paths |= {path for name in ("purelib", "platlib", "stdlib") if (path := sysconfig.get_path(name))}
-    paths.add(str(Path(sys.executable).resolve().parent.parent))
     for module in ("torch", "numpy", "timm", "torchvision"):
         found = importlib.util.find_spec(module)
         if found is not None and found.origin:
             paths.add(str(Path(found.origin).parent.parent))
+    # A symbolic link is shown under both names, as either may be asked for.
+    paths |= {os.path.realpath(path) for path in paths}
+    home = os.path.realpath(os.path.expanduser("~"))
     chosen: list[str] = []
     for path in sorted(paths):
-        if os.path.isdir(path) and path != "/" and not any(_within(path, top) for top in ("/usr", *chosen)):
+        whole = _within(home, os.path.realpath(path))  # the home itself, or what contains it
+        if os.path.isdir(path) and not whole and not any(_within(path, top) for top in ("/usr", *chosen)):
             chosen.append(path)
     return chosen
 
 
 def hidden_folders() -> list[str]:
     """Folders among the libraries that hold data of tasks, or what makes them."""
-    folders = []
+    folders: dict[str, None] = {}
     for package, part in (("gapbench_tasks", ""), ("sklearn", "datasets/data")):
-        found = package_folder(package)
-        if found is not None and os.path.isdir(folder := os.path.join(found, part).rstrip("/")):
-            folders.append(folder)
-    return folders
+        found = importlib.util.find_spec(package)
+        for place in [] if found is None else list(found.submodule_search_locations or ()):
+            folder = os.path.join(place, part).rstrip("/")
+            if os.path.isdir(folder):
+                folders |= {folder: None, os.path.realpath(folder): None}
+    return list(folders)
 
 
 def package_folder(package: str) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import os
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from gapbench.errors import GapbenchError
+from gapbench.submission.limits import Limits
 
 FORMAT = 1
 RULES = 1
@@ -68,10 +70,46 @@ def read_entry(path: str | os.PathLike[str]) -> Entry:
         raise GapbenchError(f"{file} is no entry of format {FORMAT}.")
     for name, kind in _REQUIRED.items():
         if not isinstance(entry.get(name), kind):
-            raise GapbenchError(
-                f"The entry {file} has no {name}, or one of another kind than {kind.__name__}."
-            )
+            raise GapbenchError(f"The entry {file} has no {name}, or not as a {kind.__name__}.")
+    wrong = _wrong(entry)
+    if wrong:
+        raise GapbenchError(f"The entry {file}: {wrong}.")
     return entry
+
+
+def _wrong(entry: Entry) -> str:
+    """What else does not fit, in words: an entry may come from anybody."""
+    if not re.fullmatch(r"[0-9a-f]{16}", entry["id"]):
+        return "its id is not 16 hexadecimal digits"
+    if not NAME.fullmatch(entry["proxy"]):
+        return "its proxy has no valid name"
+    if not isinstance(entry["population"].get("fingerprint"), str):
+        return "its population has no fingerprint"
+    if not all(_number(entry["claimed"].get(key)) for key in ("value", "low", "high")):
+        return "its claimed score is not a number with an interval"
+    for cell, value in entry["values"].items():
+        if not (
+            isinstance(value, dict)
+            and isinstance(value.get("status"), str)
+            and _number(value.get("value"))
+            and _number(value.get("standard_error"))
+        ):
+            return f"its value on the network {cell[:40]} is not a number with a status"
+    return ""
+
+
+def _number(value: Any) -> bool:
+    return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
+
+
+def limits_of(entry: Mapping[str, Any]) -> Limits:
+    """The limits that an entry was measured with. Raises `GapbenchError` for nonsense."""
+    known = {field.name for field in dataclasses.fields(Limits)}
+    given = {name: value for name, value in entry["limits"].items() if name in known}
+    if not all(_number(value) and value is not None for value in given.values()):
+        raise GapbenchError("The entry's limits are no numbers.")
+    whole = {name: int(given[name]) for name in ("memory", "output", "files") if name in given}
+    return Limits(**{**given, **whole})
 
 
 def load_entries(run: Path) -> list[Entry]:

@@ -135,15 +135,16 @@ def _values(evidence: Evidence) -> list[Point]:
 def _variation(evidence: Evidence) -> Point:
     values = evidence.values()
     ranked = [values[m.key] for m in evidence.ranked if m.key in values]
-    distinct = len(set(ranked))
+    compared = ranked if len(ranked) > 1 else list(values.values())
+    distinct = len(set(compared))
     if distinct > 1:
-        return Point("variation", PASS, f"{distinct} different values on the {len(ranked)} networks ranked")
+        return Point("variation", PASS, f"{distinct} different values on {len(compared)} networks")
+    if len(compared) == 1:
+        return Point("variation", WARNING, "only one network has a value", "see the point on families")
     return Point(
         "variation",
         FAIL,
-        f"the same value, {ranked[0]:g}, on every network"
-        if ranked
-        else "no value where networks are ranked",
+        f"the same value, {compared[0]:g}, on every network",
         "a constant ranks nothing; is the value computed from context.model?",
     )
 
@@ -185,7 +186,7 @@ def _seeds(evidence: Evidence) -> Point:
             by_network.setdefault(name, []).append(answer.measurement)
     several = {name: found for name, found in by_network.items() if len(found) > 2}
     if not several:
-        return Point("seeds", WARNING, "no network could be measured with several seeds")
+        return Point("seeds", WARNING, "no network with a value was measured with several seeds")
     spreads = [statistics.stdev(_numbers(found)) for found in several.values()]
     values = evidence.values()
     between = [values[m.key] for m in evidence.ranked if m.key in values]

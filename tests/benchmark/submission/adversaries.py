@@ -296,7 +296,7 @@ BENIGN = {
     "a_margin": body("import torch\nreturn -float(torch.quantile(context.margins, 0.1))"),
     "a_stochastic_trace": body("""
 from gapbench.curvature.trace import hessian_trace
-found = hessian_trace(context.landscape, context.generator, 8, 0)
+found = hessian_trace(context.landscape, context.generator, 2, 0)
 return gapbench.Estimate(found.value, found.standard_error)"""),
     "a_perturbation": body("""
 import copy, torch

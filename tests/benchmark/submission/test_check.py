@@ -37,7 +37,7 @@ def checked(cache, hosts, tmp_path_factory):
     def report(text, **arguments):
         file = tmp_path_factory.mktemp("proxy") / "mine.py"
         file.write_text(text.replace(PLACE, "/nowhere"))
-        limits = Limits(seconds=10, load_seconds=5)
+        limits = Limits(seconds=60, load_seconds=20)
         return checking.check(file, hosts=hosts, unsandboxed=bool(WALLS), limits=limits, **arguments)
 
     return report

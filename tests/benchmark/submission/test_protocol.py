@@ -1,5 +1,6 @@
 """What comes back from a stranger's process is checked before it is believed."""
 
+import contextlib
 import os
 import threading
 
@@ -37,10 +38,8 @@ def test_frames_arrive_as_they_were_sent(header, blob):
 @given(st.binary(max_size=200))
 @settings(max_examples=200, deadline=None)
 def test_any_line_is_a_message_or_garbled(line):
-    try:
+    with contextlib.suppress(Garbled):
         assert isinstance(parse_line(line)["kind"], str)
-    except Garbled:
-        pass
 
 
 @pytest.mark.parametrize(
