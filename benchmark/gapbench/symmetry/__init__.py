@@ -1,0 +1,5 @@
+"""Continuous symmetries of networks: `find`, then project, transform, certify, balance."""
+
+from gapbench.symmetry.find import Symmetry, find
+
+__all__ = ["Symmetry", "find"]

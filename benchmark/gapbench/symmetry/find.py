@@ -1,0 +1,179 @@
+"""The symmetry group of a network: found from its computation, certified, projected out, applied."""
+
+from __future__ import annotations
+
+import copy
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from gapbench.curvature.tracing import trace
+from gapbench.errors import GapbenchError
+from gapbench.symmetry.bound import Bound, bind
+from gapbench.symmetry.certificate import Certificate, certify, drop_failing
+from gapbench.symmetry.detection import Detected, detect
+from gapbench.symmetry.interpreter import Interpreter
+from gapbench.symmetry.projection import Projector
+from gapbench.symmetry.rank import FamilySize, structural_ranks
+from gapbench.symmetry.shifts import ShiftSolution, solve
+from gapbench.symmetry.structure import Findings
+
+
+def flat_parameters(network: nn.Module) -> Tensor:
+    """All parameters (d,) in float64."""
+    return torch.cat([p.detach().reshape(-1).double() for p in network.parameters()])
+
+
+def with_parameters(network: nn.Module, theta: Tensor) -> nn.Module:
+    """A copy of `network` with the parameters `theta` (d,)."""
+    result = copy.deepcopy(network)
+    start = 0
+    with torch.no_grad():
+        for p in result.parameters():
+            p.copy_(theta[start : start + p.numel()].reshape(p.shape))
+            start += p.numel()
+    return result
+
+
+@dataclass
+class Symmetry:
+    """The continuous symmetries of `network` in eval mode at its present parameters.
+
+    `dimension` is the rank k of the orbit's tangent space as detected, `families` its make-up, `uncovered`
+    the operations that were not understood (with how often they occur) and what it means, `dropped` the
+    families whose certificate failed.
+    """
+
+    network: nn.Module
+    example: Tensor
+    findings: Findings
+    detected: Detected
+    solution: ShiftSolution
+    bound: Bound
+    uncovered: dict[str, int]
+    logit_shift: bool
+    dropped: list[str] = field(default_factory=list)
+    removed: frozenset[tuple[str, int]] = frozenset()
+    certificate: Certificate | None = None
+    families: list[FamilySize] = field(default_factory=list)
+    dimension: int = 0
+    projector: Projector | None = None
+
+    def project(self, vector: Tensor) -> Tensor:
+        """The component of `vector` (d,) in the horizontal space, in the vector's own type.
+
+        Raises `Unconverged` where the iteration did not reach a relative error of 1e-10.
+        """
+        if vector.shape != (len(self.bound.theta),):
+            raise GapbenchError(
+                f"The vector has shape {tuple(vector.shape)}; expected ({len(self.bound.theta)},), all "
+                "parameters in one row."
+            )
+        if self.projector is None:
+            self.projector = Projector(self.bound.all(), len(self.bound.theta), self.bound.theta.device)
+        return self.projector.project(vector.double()).vector.to(vector.dtype)
+
+    def certify(self, seed: int = 0) -> Certificate:
+        """Transform by every family, at random and by a large step; see `Certificate`."""
+        return certify(self, seed)
+
+    def transform(
+        self, seed: int, strength: float = 0.5, families: list[str] | None = None
+    ) -> nn.Module:
+        """A new network with the same function and other parameters.
+
+        `strength`: standard deviation of log scales, spectral norm of the generators of mixings and rotations,
+        shifts and null directions relative to the root mean square of the parameters they move. `families`:
+        kinds (as in `families[i].kind`), all by default.
+        """
+        from gapbench.symmetry.transformation import transform
+
+        return with_parameters(self.network, transform(self, seed, strength, families))
+
+    def balanced(self) -> nn.Module:
+        """A new network with the same function at the balanced representative of the orbit; see `canonical`."""
+        from gapbench.symmetry.canonical import balanced
+
+        return balanced(self)
+
+    def kinds(self) -> dict[str, int]:
+        """Dimension by kind of family."""
+        sizes: dict[str, int] = defaultdict(int)
+        for family in self.families:
+            sizes[family.kind] += family.size
+        return dict(sizes)
+
+
+def find(network: nn.Module, example_inputs: Tensor, logit_shift: bool = False) -> Symmetry:
+    """Discover the continuous symmetries of `network` from one forward pass on `example_inputs` (n, ...).
+
+    Eval mode with frozen statistics. Unknown operations block what touches them: the dimension may be too
+    small, never too large. With `logit_shift` the symmetry of a softmax cross-entropy under a common shift
+    of all logits counts too. Every family is certified by transforming a copy in float64; one that fails is
+    dropped and listed. Raises `GapbenchError` for a network without parameters.
+    """
+    if not any(True for _ in network.parameters()):
+        raise GapbenchError("The network has no parameters.")
+    modes = [(m, m.training) for m in network.modules()]
+    network.eval()
+    try:
+        symmetry = build(network, example_inputs[:2], logit_shift)
+        symmetry.certificate = certify(symmetry, 0)
+        _drop_failures(symmetry)
+        _measure(symmetry)
+        return symmetry
+    finally:
+        for module, mode in modes:
+            module.training = mode
+
+
+def build(network: nn.Module, example: Tensor, logit_shift: bool) -> Symmetry:
+    recorded = trace(network, example)
+    offsets, start = {}, 0
+    for name, p in network.named_parameters():
+        offsets[name] = (start, p.shape)
+        start += p.numel()
+    buffers = dict(network.named_buffers())
+    theta = flat_parameters(network)
+    run = Interpreter(recorded, offsets, buffers, theta.cpu().numpy(), logit_shift)
+    if recorded.opaque:
+        run.note("memory that is aliased in a way that hides the data flow")
+        findings, detected = Findings(uncovered=run.found.uncovered), Detected(np.zeros(1, np.int64), np.zeros(1))
+        solution = solve(run.shift)
+    else:
+        findings = run.run()
+        detected = detect(run)
+        solution = solve(run.shift)
+        if solution.unsolved:
+            findings.uncovered["shift relations too large to solve"] = solution.unsolved
+    bound = bind(theta, findings, detected, solution)
+    return Symmetry(
+        network, example, findings, detected, solution, bound, dict(findings.uncovered), logit_shift
+    )
+
+
+def _drop_failures(symmetry: Symmetry) -> None:
+    if symmetry.certificate is None or symmetry.certificate.passed:
+        return
+    drop_failing(symmetry)
+    symmetry.certificate = certify(symmetry, 0)
+
+
+def _measure(symmetry: Symmetry) -> None:
+    symmetry.families = structural_ranks(
+        symmetry.bound.theta, symmetry.findings, symmetry.detected, symmetry.solution, symmetry.bound
+    )
+    symmetry.dimension = sum(f.size for f in symmetry.families)
+    total = sum(f.size for f in symmetry.bound.all())
+    projector = Projector(symmetry.bound.all(), len(symmetry.bound.theta), symmetry.bound.theta.device)
+    symmetry.projector = projector
+    if projector.basis is not None and total:
+        numeric = projector.basis.shape[1]
+        if numeric != symmetry.dimension:  # coincidences of these parameters, such as dead units
+            symmetry.families.append(
+                FamilySize("dependences at these parameters", "", numeric - symmetry.dimension)
+            )
+        symmetry.dimension = numeric

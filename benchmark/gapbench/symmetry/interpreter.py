@@ -1,0 +1,401 @@
+"""Runs a recorded computation on labels: which log-scale variable and which shift each element carries.
+
+Gauge view: activations may be transformed by x -> exp(s) x + v channel by channel if every operation passes
+the transformation on or a parameter absorbs it. Operators that allow less tie or fix the variables. What is
+unknown fixes everything that touches it, so that the group found may be too small but never too large.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gapbench.curvature.tracing import Node, Ref, Trace
+from gapbench.symmetry.classes import Ids, TiedVariables
+from gapbench.symmetry.expressions import Expressions
+from gapbench.symmetry.structure import Additive, Event, Findings, NormUse
+
+RESHAPES = frozenset("view _unsafe_view reshape _reshape_alias unflatten flatten as_strided squeeze".split())
+LITERAL = frozenset(
+    "t transpose permute expand select slice unbind split split_with_sizes chunk unsqueeze cat stack flip roll "
+    "narrow movedim swapaxes unfold pixel_shuffle pixel_unshuffle channel_shuffle index index_select gather "
+    "diagonal unsafe_split unsafe_chunk repeat repeat_interleave".split()
+)
+SAME = frozenset("clone alias detach contiguous _to_copy to lift_fresh dropout native_dropout".split())
+KNOWN_NONLINEAR = frozenset(
+    "gelu silu mish tanh sigmoid hardsigmoid hardswish hardtanh relu6 elu celu softplus exp log clamp clamp_min "
+    "clamp_max threshold hardshrink softshrink softsign erf sin cos pow rsqrt sqrt reciprocal logit".split()
+)
+PARAMETER_VIEWS = RESHAPES | LITERAL | SAME
+
+
+@dataclass(frozen=True)
+class Activation:
+    """Labels of one activation tensor, int64, of its shape: log-scale variable, shift, null-direction atom."""
+
+    scale: Tensor
+    shift: Tensor
+    null: Tensor
+    rows_sum_to_one: bool = False
+
+
+@dataclass(frozen=True)
+class ParameterView:
+    """Positions in the flat parameter vector of a rearranged parameter; -1 for a zero that padding added."""
+
+    index: Tensor
+
+
+@dataclass(frozen=True)
+class Computed:
+    """Computed from parameters by more than rearranging: cannot absorb anything. `owners` are their positions."""
+
+    owners: Tensor
+
+
+@dataclass(frozen=True)
+class Constant:
+    value: Tensor | None
+
+
+class Interpreter:
+    def __init__(
+        self,
+        trace: Trace,
+        offsets: dict[str, tuple[int, torch.Size]],
+        buffers: dict[str, Tensor],
+        theta: np.ndarray,
+        logit_shift: bool,
+    ):
+        self.trace, self.offsets, self.buffers, self.theta = trace, offsets, buffers, theta
+        self.logit_shift = logit_shift
+        self.found = Findings()
+        self.scale = TiedVariables()
+        self.shift = Expressions()
+        self.null_count = 1
+        self.null_sums: dict[frozenset[int], int] = {}
+        self.null_leaves: list[frozenset[int]] = [frozenset()]
+        self.null_writer: dict[int, int] = {}
+        self.values: dict[int, Any] = {}
+        self.used = np.zeros(len(theta), np.int64)  # node + 1 that uses a parameter as a weight
+        self.shared: set[int] = set()
+        self.as_activation = np.zeros(len(theta), np.int64)
+        self.as_shift = np.zeros(len(theta), np.int64)
+        self.root_mean_squares: dict[int, int] = {}  # final node of a decomposed normalisation -> its input
+        self.consumers = trace.consumers()
+        self.names: list[tuple[int, int, str]] = sorted(
+            (start, start + math.prod(shape), name) for name, (start, shape) in offsets.items()
+        )
+
+    # ---- driving -------------------------------------------------------------------------------------------
+
+    def run(self) -> Findings:
+        for node in self.trace.reachable():
+            self.values[node.index] = self._visit(node)
+        output = self.values[self.trace.output]
+        if isinstance(output, Activation):
+            self._output(output)
+        self._shared_parameters()
+        return self.found
+
+    def _visit(self, node: Node) -> Any:
+        if node.index == self.trace.input:
+            zeros = torch.zeros(node.shape, dtype=torch.int64)
+            return Activation(zeros, zeros, zeros)
+        if node.kind == "parameter":
+            start, shape = self.offsets[node.name]
+            return ParameterView(torch.arange(start, start + math.prod(shape)).reshape(shape))
+        if node.kind == "buffer":
+            return Constant(self.buffers[node.name])
+        if node.kind != "op":
+            return Constant(None)
+        kinds = [self.values[i] for i in node.inputs]
+        if any(isinstance(k, Activation) for k in kinds):
+            return self._active(node)
+        if any(isinstance(k, ParameterView | Computed) for k in kinds):
+            return self._parametric(node)
+        return Constant(self._constant(node))
+
+    def _constant(self, node: Node) -> Tensor | None:
+        if any(self.values[i].value is None for i in node.inputs):
+            return None
+        try:
+            return self._literal(node, lambda v: v.value)
+        except (RuntimeError, IndexError, TypeError):
+            return None
+
+    def _literal(self, node: Node, read: Callable[[Any], Tensor]) -> Tensor:
+        def value(argument: Any) -> Any:
+            if isinstance(argument, Ref):
+                found = self.values[argument.index]
+                return found.value if isinstance(found, Constant) else read(found)
+            if isinstance(argument, tuple):
+                return [value(a) for a in argument]
+            return argument
+
+        if node.op in RESHAPES:
+            return value(node.arguments[0]).reshape(node.shape)
+        if node.op in SAME:
+            return value(node.arguments[0])
+        result = node.function(*map(value, node.arguments), **{k: value(v) for k, v in node.keywords})
+        flat = [result] if isinstance(result, Tensor) else [v for v in result if isinstance(v, Tensor)]
+        return flat[node.output]
+
+    def _parametric(self, node: Node) -> Any:
+        values = [self.values[i] for i in node.inputs]
+        if node.op in PARAMETER_VIEWS and all(isinstance(v, ParameterView | Constant) for v in values):
+            try:
+                return ParameterView(self._literal(node, lambda v: v.index))
+            except (RuntimeError, IndexError, TypeError, AttributeError):
+                pass
+        owners = [v.index.reshape(-1) for v in values if isinstance(v, ParameterView)]
+        owners += [v.owners for v in values if isinstance(v, Computed)]
+        return Computed(torch.cat(owners))
+
+    # ---- activations ---------------------------------------------------------------------------------------
+
+    def _active(self, node: Node) -> Any:
+        op = node.op
+        if op in SAME:
+            return self.first(node)
+        if op in RESHAPES or op in LITERAL:
+            return self._rearranged(node)
+        handler = operators().get(op)
+        if handler is not None:
+            return handler(self, node)
+        return self.blocked(node, known=op in KNOWN_NONLINEAR)
+
+    def first(self, node: Node) -> Activation:
+        value = self.values[node.arguments[0].index]
+        return value if isinstance(value, Activation) else self.labels(value, node)
+
+    def labels(self, value: Any, node: Node) -> Activation:
+        """Labels of anything used as an activation: parameters get variables of their own."""
+        if isinstance(value, Activation):
+            return value
+        if isinstance(value, ParameterView):
+            index = value.index
+            flat = np.unique(index.numpy())
+            flat = flat[flat >= 0]
+            fresh = flat[self.as_activation[flat] == 0]
+            self.as_activation[fresh] = self.scale.new(len(fresh))
+            self.as_shift[fresh] = self.shift.new(len(fresh))
+            if len(fresh):
+                self.found.additive.append(
+                    Additive(
+                        self.name(fresh), fresh, self.as_activation[fresh].copy(), self.as_shift[fresh].copy()
+                    )
+                )
+            zero = index < 0
+            scale = torch.from_numpy(self.as_activation)[index.clamp_min(0)].masked_fill(zero, 0)
+            shift = torch.from_numpy(self.as_shift)[index.clamp_min(0)].masked_fill(zero, 0)
+            return Activation(scale, shift, torch.zeros_like(scale))
+        if isinstance(value, Computed):
+            self.note(f"parameters computed before {node.op}")
+            self.weight_use(node, value.owners)
+            zeros = torch.zeros(1, dtype=torch.int64)
+            return Activation(zeros, zeros, zeros)
+        zeros = torch.zeros(() if value.value is None else value.value.shape, dtype=torch.int64)
+        return Activation(zeros, zeros, zeros)
+
+    def _rearranged(self, node: Node) -> Any:
+        values = [self.values[i] for i in node.inputs]
+        if any(isinstance(v, Computed) for v in values) or (
+            node.op == "as_strided" and not _only_squeezes(self.trace.nodes[node.inputs[0]].shape, node.shape)
+        ):
+            return self.blocked(node)
+        labels = {id(v): self.labels(v, node) for v in values if isinstance(v, Activation | ParameterView)}
+        if node.op in ("cat", "stack"):
+            shapes = {i: self.trace.nodes[i].shape for i in node.inputs}
+            for i, v in zip(node.inputs, values):
+                if isinstance(v, Constant):  # a constant may not be rescaled or shifted
+                    zeros = torch.zeros(shapes[i], dtype=torch.int64)
+                    self.values[i] = v = Activation(zeros, zeros, zeros)
+                labels[id(v)] = self.labels(v, node)
+        try:
+            parts = [
+                self._literal(node, lambda v, f=f: getattr(labels[id(v)], f))
+                for f in ("scale", "shift", "null")
+            ]
+        except (RuntimeError, IndexError, TypeError, KeyError):
+            return self.blocked(node)
+        first = values[0]
+        keeps = (
+            isinstance(first, Activation)
+            and first.rows_sum_to_one
+            and node.op in (*RESHAPES, "expand", "unsqueeze")
+            and node.shape[-1] == self.trace.nodes[node.inputs[0]].shape[-1]
+        )
+        return Activation(*parts, rows_sum_to_one=keeps)
+
+    # ---- bookkeeping ---------------------------------------------------------------------------------------
+
+    def name(self, parameters: Ids) -> str:
+        if not len(parameters):
+            return ""
+        position = int(parameters.reshape(-1)[0])
+        return next(name for start, stop, name in self.names if start <= position < stop)
+
+    def note(self, what: str) -> None:
+        self.found.uncovered[what] = self.found.uncovered.get(what, 0) + 1
+
+    def event(self, role: tuple[object, ...], variables: Tensor | Ids) -> None:
+        array = variables.numpy() if isinstance(variables, Tensor) else variables
+        found = np.unique(array)
+        self.found.events.append(Event(role, found[found != 0]))
+
+    def spoil(self, null: Tensor) -> None:
+        for atom in np.unique(null.numpy()):
+            self.found.spoiled |= {self.null_writer[leaf] for leaf in self.null_leaves[atom]}
+
+    def freeze(self, x: Activation) -> None:
+        """Nothing may change here."""
+        self.scale.fix(np.unique(x.scale.numpy()))
+        self.shift.tied.fix(np.unique(x.shift.numpy()))
+        self.spoil(x.null)
+
+    def blocked(self, node: Node, known: bool = False) -> Activation:
+        for index in node.inputs:
+            value = self.values[index]
+            if isinstance(value, Activation):
+                self.freeze(value)
+            elif isinstance(value, ParameterView):
+                self.weight_use(node, value.index)
+            elif isinstance(value, Computed):
+                self.weight_use(node, value.owners)
+        if not known:
+            self.note(node.op)
+        zeros = torch.zeros(node.shape, dtype=torch.int64)
+        return Activation(zeros, zeros, zeros)
+
+    def fresh(self, x: Activation, diagonal: bool = False) -> Activation:
+        """The same transformation under new names, so that a variable's name tells where it was made."""
+        old = np.unique(x.scale.numpy())
+        old = old[old != 0]
+        new = self.scale.new(len(old))
+        self.scale.tie(new, old)
+        if diagonal:
+            self.found.diagonal.append(old)
+        table = np.zeros(self.scale.count, np.int64)
+        table[old] = new
+        return replace(x, scale=torch.from_numpy(table)[x.scale], rows_sum_to_one=False)
+
+    def shift_scaled(self, shift: Tensor, factor: float) -> Tensor:
+        return torch.from_numpy(self.shift.scale(shift.numpy(), factor))
+
+    def weight_use(self, node: Node, index: Tensor) -> None:
+        """Note that a parameter is used as a weight; used twice it can absorb nothing."""
+        flat = index.reshape(-1).numpy()
+        flat = flat[flat >= 0]
+        before = self.used[flat]
+        for other in np.unique(before[(before != 0) & (before != node.index + 1)]):
+            self.shared |= {int(other) - 1, node.index}
+        self.used[flat] = node.index + 1
+
+    def one_per_channel(self, labels: Tensor) -> Ids:
+        """(c, m) labels -> one for each c, all others tied to it."""
+        first = labels[:, 0].numpy().copy()
+        self.scale.tie(labels.numpy(), first[:, None])
+        return first
+
+    def one_shift(self, labels: Tensor) -> Ids:
+        first = labels[:, 0].numpy().copy()
+        self.shift.tied.tie(labels.numpy(), first[:, None])
+        return first
+
+    def _shared_parameters(self) -> None:
+        both = np.flatnonzero((self.used > 0) & (self.as_activation > 0))
+        self.shared |= {int(i) - 1 for i in np.unique(self.used[both])}
+        self.scale.fix(self.as_activation[both])
+        self.shift.tied.fix(self.as_shift[both])
+        for index in self.shared:
+            self.note(f"parameter shared by several operations ({self.trace.nodes[index].op})")
+        shared = self.shared
+        for use in [*self.found.linear, *self.found.scales, *self.found.batch_norms, *self.found.norms]:
+            if use.node in shared:
+                self.scale.fix(use.writes.reshape(-1))
+                if not isinstance(use, NormUse):
+                    self.scale.fix(use.reads.reshape(-1))
+                for name in ("shift_in", "shift_out"):
+                    if hasattr(use, name):
+                        self.shift.tied.fix(getattr(use, name).reshape(-1))
+                self.found.spoiled.add(use.node)
+        self.found.linear = [u for u in self.found.linear if u.node not in shared]
+        self.found.scales = [u for u in self.found.scales if u.node not in shared]
+        self.found.batch_norms = [u for u in self.found.batch_norms if u.node not in shared]
+        norms = []
+        for norm in self.found.norms:
+            if norm.node in shared:
+                self.scale.fix(np.unique(norm.sets))
+            else:
+                norms.append(norm)
+        self.found.norms = norms
+
+    def _output(self, x: Activation) -> None:
+        if self.logit_shift and x.scale.dim() == 2 and x.scale.shape[1] > 1:
+            self.scale.fix(np.unique(x.scale.numpy()))
+            self.one_shift(x.shift)
+            self.null_over_sets(x.null)
+            self.found.logits = x.scale[0].numpy().copy()
+        else:
+            self.freeze(x)
+
+    def null_over_sets(self, null: Tensor) -> None:
+        """(m, n): what is common to a whole set vanishes; writers of anything else are seen."""
+        mixed = null[(null != null[:, :1]).any(dim=1)]
+        for row in np.unique(np.sort(mixed.numpy(), axis=1), axis=0):
+            leaves = [self.null_leaves[atom] for atom in np.unique(row)]
+            common = frozenset.intersection(*leaves)
+            for leaf in frozenset().union(*leaves) - common:
+                self.found.spoiled.add(self.null_writer[leaf])
+
+    def null_add(self, left: Tensor, right: Tensor) -> Tensor:
+        scale = self.null_count + 1
+        low, high = torch.minimum(left, right), torch.maximum(left, right)
+        codes, back = np.unique((low * scale + high).numpy(), return_inverse=True)
+        found = np.array([self.null_atom(int(c) // scale, int(c) % scale) for c in codes], np.int64)
+        return torch.from_numpy(found)[torch.from_numpy(back.reshape(left.shape))]
+
+    def null_atom(self, *parts: int) -> int:
+        """The sum of null directions, less those whose writers are known to be seen somewhere."""
+        kept = [p for p in parts if p]
+        if not kept:
+            return 0
+        leaves = frozenset().union(*(self.null_leaves[p] for p in kept))
+        alive = frozenset(leaf for leaf in leaves if self.null_writer[leaf] not in self.found.spoiled)
+        if not alive:
+            return 0
+        if len(kept) == 1 and alive == leaves:
+            return kept[0]
+        if alive not in self.null_sums:
+            self.null_sums[alive] = self.null_count
+            self.null_leaves.append(alive)
+            self.null_count += 1
+        return self.null_sums[alive]
+
+    def null_source(self, node: int, positions: int) -> Tensor:
+        found = torch.arange(self.null_count, self.null_count + positions)
+        self.null_count += positions
+        self.null_leaves += [frozenset([int(atom)]) for atom in found]
+        self.null_writer.update((int(atom), node) for atom in found)
+        return found
+
+
+def _only_squeezes(before: tuple[int, ...], after: tuple[int, ...]) -> bool:
+    return [n for n in before if n != 1] == [n for n in after if n != 1]
+
+
+Handler = Callable[["Interpreter", Node], Any]
+
+
+def operators() -> dict[str, Handler]:
+    """ATen name -> how its labels follow from those of its inputs."""
+    from gapbench.symmetry import operators_linear, operators_norm, operators_pointwise
+
+    return {**operators_linear.HANDLERS, **operators_norm.HANDLERS, **operators_pointwise.HANDLERS}

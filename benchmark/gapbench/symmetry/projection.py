@@ -1,0 +1,245 @@
+"""Orthogonal projection onto the horizontal space: the complement of all tangents of the orbit.
+
+Small families are projected with an orthonormal basis. Otherwise the normal equations T'T c = T'z are solved by
+conjugate gradients, preconditioned family by family: the sparse Gram matrix of rescalings and shifts is factored
+once, mixings are solved in the eigenbasis of their two covariances, null directions are orthogonal already.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+import scipy.sparse.linalg as spl
+import torch
+from torch import Tensor
+
+from gapbench.symmetry.families import Family, Mixing, ReaderNulls, Rescaling, Shifts, WriterNulls
+
+DENSE_ENTRIES = 20_000_000
+DENSE_SIZE = 700
+TOLERANCE = 1e-10
+MAX_ITERATIONS = 3000
+DENSE_BLOCK = 1300
+RANK_TOLERANCE = 1e-9
+
+Solve = Callable[[Tensor], Tensor]
+
+
+class Unconverged(RuntimeError):
+    """The projection did not reach its tolerance; the message gives the residual."""
+
+
+@dataclass(frozen=True)
+class Projection:
+    """P z and the orthogonal component's relative residual, estimated by the last step."""
+
+    vector: Tensor
+    residual: float
+    iterations: int
+
+
+class Projector:
+    def __init__(self, families: list[Family], d: int, device: torch.device, dense: bool | None = None):
+        self.families = [f for f in families if f.size]
+        self.sizes = [f.size for f in self.families]
+        self.size, self.d, self.device = sum(self.sizes), d, device
+        small = self.size <= DENSE_SIZE and self.size * d <= DENSE_ENTRIES
+        self.dense = small if dense is None else dense
+        self.basis: Tensor | None = None
+        self._solvers: list[tuple[list[int], Solve]] | None = None
+        if self.dense and self.size:
+            self.basis = self._orthonormal()
+
+    def tangent(self, c: Tensor) -> Tensor:
+        out = torch.zeros(self.d, dtype=torch.float64, device=self.device)
+        for family, part in zip(self.families, c.split(self.sizes)):
+            out += family.tangent(part)
+        return out
+
+    def cotangent(self, z: Tensor) -> Tensor:
+        return torch.cat([f.cotangent(z) for f in self.families])
+
+    def columns(self) -> Tensor:
+        """All tangents (d, size); for small families."""
+        identity = torch.eye(self.size, dtype=torch.float64, device=self.device)
+        return torch.stack([self.tangent(row) for row in identity], dim=1)
+
+    def _orthonormal(self) -> Tensor:
+        matrix = self.columns()
+        norms = matrix.norm(dim=0)
+        matrix = matrix[:, norms > 0] / norms[norms > 0]
+        left, values, _ = torch.linalg.svd(matrix, full_matrices=False)
+        return left[:, values > RANK_TOLERANCE * values.max()] if len(values) else left
+
+    def project(self, z: Tensor) -> Projection:
+        """P z (d,), float64. Raises `Unconverged`."""
+        if not self.size:
+            return Projection(z.clone(), 0.0, 0)
+        if self.basis is not None:
+            result = z - self.basis @ (self.basis.T @ z)
+            result = result - self.basis @ (self.basis.T @ result)
+            return Projection(result, 0.0, 0)
+        scale = float(z.norm())
+        if scale == 0.0:
+            return Projection(z.clone(), 0.0, 0)
+        horizontal = z.clone()
+        right = self.cotangent(horizontal)
+        preconditioned = self.precondition(right)
+        direction, energy = preconditioned.clone(), float(right @ preconditioned)
+        for iteration in range(1, MAX_ITERATIONS + 1):
+            if math.sqrt(max(energy, 0.0)) <= TOLERANCE * scale:
+                return Projection(horizontal, math.sqrt(max(energy, 0.0)) / scale, iteration - 1)
+            image = self.tangent(direction)
+            length = float(image @ image)
+            if length <= 0.0:
+                break
+            horizontal -= (energy / length) * image
+            right = self.cotangent(horizontal)
+            preconditioned = self.precondition(right)
+            following = float(right @ preconditioned)
+            direction = preconditioned + (following / energy) * direction
+            energy = following
+        residual = math.sqrt(max(energy, 0.0)) / scale
+        raise Unconverged(
+            f"the projection on the horizontal space did not converge: relative residual {residual:.1e} after "
+            f"{MAX_ITERATIONS} iterations"
+        )
+
+    def precondition(self, right: Tensor) -> Tensor:
+        if self._solvers is None:
+            self._solvers = self._factor()
+        parts = list(right.split(self.sizes))
+        out = list(parts)
+        for members, solve in self._solvers:
+            joint = torch.cat([parts[i] for i in members])
+            for i, piece in zip(members, solve(joint).split([self.sizes[i] for i in members])):
+                out[i] = piece
+        return torch.cat(out)
+
+    def _factor(self) -> list[tuple[list[int], Solve]]:
+        solvers: list[tuple[list[int], Solve]] = []
+        sparse = [i for i, f in enumerate(self.families) if isinstance(f, Rescaling | Shifts)]
+        if sparse:
+            solvers.append((sparse, _sparse_solver([self.families[i] for i in sparse], self.device)))
+        for i, family in enumerate(self.families):
+            if isinstance(family, WriterNulls | ReaderNulls):
+                solvers.append(([i], _divide(family.square)))
+            elif isinstance(family, Mixing):
+                solvers.append(([i], _mixing_solver(family)))
+        return solvers
+
+
+def _divide(square: float) -> Solve:
+    return lambda right: right / square
+
+
+def _sparse_solver(families: list[Family], device: torch.device) -> Solve:
+    """Joint solve for rescalings and shifts, whose Gram matrix is sparse."""
+    matrices, weights, start = [], [], 0
+    for family in families:
+        assert isinstance(family, Rescaling | Shifts)
+        matrices.append(family.vector if isinstance(family, Rescaling) else family.matrix)
+        if isinstance(family, Rescaling):
+            gram = family.gram_weights().tocoo()
+            weights.append((gram.row + start, gram.col + start, gram.data))
+        start += family.size
+    stacked = sp.hstack(matrices).tocsr()
+    total = (stacked.T @ stacked).tocsr()
+    for rows, columns, data in weights:
+        total = total + sp.coo_matrix((data, (rows, columns)), shape=total.shape).tocsr()
+    scale = np.sqrt(np.maximum(total.diagonal(), 1e-300))
+    scaled = (sp.diags(1 / scale) @ total @ sp.diags(1 / scale)).tocsc()
+    n = len(scale)
+    ridge = 1e-13
+    if n <= DENSE_BLOCK or scaled.nnz > 0.2 * n * n and n <= 6000:
+        dense = torch.from_numpy(scaled.toarray()).to(device)
+        dense.diagonal().add_(ridge)
+        factor, info = torch.linalg.cholesky_ex(dense)
+        while int(info) and ridge < 1e-6:
+            ridge *= 100
+            dense.diagonal().add_(ridge)
+            factor, info = torch.linalg.cholesky_ex(dense)
+        scaling = torch.from_numpy(1 / scale).to(device)
+
+        def solve_dense(right: Tensor) -> Tensor:
+            return scaling * torch.cholesky_solve((scaling * right)[:, None], factor)[:, 0]
+
+        return solve_dense
+    lu = spl.splu(
+        scaled + 1e-12 * sp.identity(n, format="csc"),
+        permc_spec="MMD_AT_PLUS_A",
+        diag_pivot_thresh=0.0,
+        options={"SymmetricMode": True},
+    )
+
+    def solve(right: Tensor) -> Tensor:
+        return torch.from_numpy(lu.solve(right.cpu().numpy() / scale) / scale).to(device)
+
+    return solve
+
+
+def _mixing_solver(family: Mixing) -> Solve:
+    """Exact for small spaces; otherwise A -> A P + Q A solved in the eigenbases of P and Q."""
+    if family.size <= DENSE_BLOCK:
+        gram = _mixing_gram(family)
+        scale = gram.diagonal().clamp_min(1e-300).sqrt()
+        scaled = gram / scale[:, None] / scale[None, :]
+        values, vectors = torch.linalg.eigh(scaled)
+        inverse = torch.where(values > 1e-12 * values.max(), 1.0 / values, torch.zeros_like(values))
+        floor = torch.where(inverse == 0, torch.full_like(inverse, 1.0 / float(values.max())), inverse)
+
+        def solve_dense(right: Tensor) -> Tensor:
+            return (vectors @ (floor * (vectors.T @ (right / scale)))) / scale
+
+        return solve_dense
+    n = family.n
+    p = torch.zeros(n, n, dtype=torch.float64, device=family.theta.device)
+    q = torch.zeros_like(p)
+    for _, x, dual, factors in family.parts():
+        weight = 1.0
+        if factors is not None:
+            mean = factors.pow(2).mean()
+            weight = float(mean if dual else 1.0 / mean)
+        if dual:
+            q += weight * (x @ x.T)
+        else:
+            p += weight * (x @ x.T)
+    if family.space.algebra == "gl":
+        p_values, p_vectors = torch.linalg.eigh(p)
+        q_values, q_vectors = torch.linalg.eigh(q)
+        sums = q_values[:, None] + p_values[None, :]
+        sums = sums.clamp_min(1e-10 * float(sums.max()))
+
+        def solve(right: Tensor) -> Tensor:
+            inside = q_vectors.T @ right.reshape(n, n) @ p_vectors
+            return (q_vectors @ (inside / sums) @ p_vectors.T).reshape(-1)
+
+        return solve
+    total = p + q
+    if family.frame is not None:
+        total = family.frame.T @ total @ family.frame
+    values, vectors = torch.linalg.eigh(total)
+    both = values[:, None] + values[None, :]
+    both = both.clamp_min(1e-10 * float(both.max()))
+    upper, inner = family.upper, family.inner
+
+    def solve_rotation(right: Tensor) -> Tensor:
+        skew = torch.zeros(inner, inner, dtype=torch.float64, device=right.device)
+        skew[upper[0], upper[1]] = right
+        skew = skew - skew.T
+        inside = vectors @ ((vectors.T @ skew @ vectors) / both) @ vectors.T
+        return inside[upper[0], upper[1]]
+
+    return solve_rotation
+
+
+def _mixing_gram(family: Mixing) -> Tensor:
+    columns = []
+    for row in torch.eye(family.size, dtype=torch.float64, device=family.theta.device):
+        columns.append(family.cotangent(family.tangent(row)))
+    gram = torch.stack(columns, dim=1)
+    return (gram + gram.T) / 2
