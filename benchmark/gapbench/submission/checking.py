@@ -17,12 +17,12 @@ from gapbench.submission.findings import Evidence
 from gapbench.submission.fleet import Fleet
 from gapbench.submission.handover import Handover, handover_of
 from gapbench.submission.invariances import audit, summary
+from gapbench.submission.launching import Host
 from gapbench.submission.limits import Limits
 from gapbench.submission.population import Member, Population
 from gapbench.submission.report import FAIL, INFORMATION, Point, Report
-from gapbench.submission.sandbox import Host
+from gapbench.submission.request import checked_options, choose
 from gapbench.submission.source import read_source
-from gapbench.submission.submitting import checked_options, choose
 from gapbench.submission.trials import Bench
 
 Say = Callable[[str], None]

@@ -14,8 +14,9 @@ from gapbench.errors import GapbenchError
 from gapbench.proxies.results import Measurement
 from gapbench.submission import bubblewrap
 from gapbench.submission.handover import Handover
+from gapbench.submission.launching import Host
 from gapbench.submission.limits import Limits
-from gapbench.submission.sandbox import Answer, Host, Loaded, Session
+from gapbench.submission.sandbox import Answer, Loaded, Session
 from gapbench.submission.source import Source
 
 

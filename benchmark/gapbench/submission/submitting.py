@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import datetime
 import json
 import os
-import secrets
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gapbench.errors import GapbenchError, did_you_mean
-from gapbench.submission.entry import FORMAT, NAME, RULES, Entry, load_entries, plain, write_entry
+from gapbench.submission.drafting import draft_entry
+from gapbench.submission.entry import Entry, load_entries, plain, write_entry
 from gapbench.submission.fleet import Fleet, Task, same_value, sandboxed
+from gapbench.submission.launching import Host
 from gapbench.submission.limits import Limits
 from gapbench.submission.population import Member, Population, open_population
-from gapbench.submission.protocol import clean
-from gapbench.submission.sandbox import Answer, Host, Loaded
+from gapbench.submission.request import PROTOCOL, Request, choose, request_for
+from gapbench.submission.sandbox import Answer
 from gapbench.submission.source import Source, read_source
 
-PROTOCOL = 1
 Say = Callable[[str], None]
 
 
@@ -35,19 +33,6 @@ class Submitted:
     changed: bool = True
     refusals: tuple[str, ...] = ()
     failures: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class _Request:
-    """A submission after the file was loaded."""
-
-    identity: str
-    name: str
-    label: str
-    version: int
-    seed: str
-    description: dict[str, Any] = field(repr=False)
-    options: dict[str, Any] = field(default_factory=dict)
 
 
 def submit(
@@ -72,7 +57,7 @@ def submit(
     `name` is its name on the board (default: that in the file), `proxy` chooses one of several that a file
     registers, `options` replace its defaults. Killed at any moment, the same call goes on; the same file again
     changes nothing; a changed file or other options are a new version. `hosts`: two processes started before
-    (`gapbench.submission.sandbox.Host`), to be shared by several submissions.
+    (`gapbench.submission.launching.Host`), to be shared by several submissions.
 
     Raises `GapbenchError` for wrong usage. A proxy that cannot be entered is a result with `refusals`.
     """
@@ -102,7 +87,7 @@ def submit(
                 why = [*loaded.violations, *([loaded.reason] if loaded.reason else [])]
                 return Submitted(None, refusals=tuple(why))
             description = choose(loaded, proxy)
-            request = _request(population, source, description, name, dict(options or {}))
+            request = request_for(population, source, description, name, dict(options or {}))
             known = [entry for entry in load_entries(population.folder) if entry["id"] == request.identity]
             current = known[0] if known else None
             fleet.proxy, fleet.options = description["name"], request.options
@@ -110,7 +95,7 @@ def submit(
         if refusals:
             return Submitted(None, refusals=tuple(refusals))
         about = {"authors": authors, "paper": paper, "sandbox": "bubblewrap" if safe else "none"}
-        entry, scores = _entry(population, source, request, limits, about, current, say)
+        entry, scores = draft_entry(population, source, request, limits, about, current, say)
         write_entry(population.folder, entry)
         _build_board(population.folder, say, scores)
     return Submitted(entry, failures=tuple(_failures(entry)))
@@ -133,97 +118,6 @@ def _same_before(
     return None
 
 
-def choose(loaded: Loaded, proxy: str | None) -> dict[str, Any]:
-    """The one proxy that is meant, checked. Raises `GapbenchError`."""
-    from gapbench.proxies.registry import DIRECTIONS
-
-    names = [str(entry.get("name")) for entry in loaded.proxies]
-    if not names:
-        raise GapbenchError("The file registers no proxy: put @gapbench.proxy(NAME) before a function.")
-    if proxy is None and len(names) > 1:
-        raise GapbenchError(f"The file registers {', '.join(names)}. Choose one with --proxy NAME.")
-    chosen = [entry for entry in loaded.proxies if proxy in (None, entry.get("name"))]
-    if not chosen:
-        hint = did_you_mean(proxy, names)
-        raise GapbenchError(f"The file registers no proxy {proxy!r}.{hint} It has: {', '.join(names)}.")
-    found = chosen[0]
-    fits = (
-        isinstance(found.get("name"), str)
-        and NAME.fullmatch(found["name"]) is not None
-        and isinstance(found.get("version"), int)
-        and found.get("higher_means") in DIRECTIONS
-        and isinstance(found.get("options"), dict)
-        and all(v is None or isinstance(v, bool | int | float | str) for v in found["options"].values())
-    )
-    if not fits:
-        raise GapbenchError("The file's process sent a garbled description of the proxy.")
-    text = {key: clean(found.get(key) or "") for key in ("summary", "reference")}
-    return {**found, **text}
-
-
-def _request(
-    population: Population,
-    source: Source,
-    description: dict[str, Any],
-    name: str | None,
-    options: dict[str, Any],
-) -> _Request:
-    """Name, version and seed of a submission; new ones are drawn and kept in the run's database."""
-    from gapbench.population.plan import content_key
-    from gapbench.population.store import Store
-    from gapbench.proxies.registry import list_proxies
-    from gapbench_leaderboard.scores import BASELINES
-
-    chosen = checked_options(description, options)
-    label = name or description["name"]
-    if not 1 <= len(label) <= 64 or not label.isprintable() or label != label.strip():
-        raise GapbenchError(f"The name {label!r} must be 1 to 64 printable characters.")
-    taken = {*list_proxies(), *BASELINES, *(request.label for request in population.suite.proxies)}
-    if label in taken:
-        raise GapbenchError(f"The board already has a row {label!r}. Choose another name with --name.")
-    identity = content_key(
-        {
-            "protocol": PROTOCOL,
-            "name": label,
-            "proxy": description["name"],
-            "source": source.sha256,
-            "options": chosen,
-            "suite": population.suite.text,
-        }
-    )
-    with Store(population.folder) as store:
-        kept: dict[str, Any] = store.meta("submissions") or {}
-        if identity not in kept:
-            version = 1 + max((s["version"] for s in kept.values() if s["name"] == label), default=0)
-            shown = label if version == 1 else f"{label} v{version}"
-            # Drawn now: seeds that could be computed before would tell a proxy which network it looks at.
-            kept[identity] = {
-                "name": label,
-                "version": version,
-                "label": shown,
-                "seed": secrets.token_hex(16),
-            }
-            store.set_meta("submissions", kept)
-    mine = kept[identity]
-    return _Request(identity, label, mine["label"], mine["version"], mine["seed"], description, chosen)
-
-
-def checked_options(description: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    """Defaults and given options together. Raises `GapbenchError` for an unknown one or one of another type."""
-    defaults: dict[str, Any] = description["options"]
-    for option, value in options.items():
-        if option not in defaults:
-            hint, known = did_you_mean(option, defaults), ", ".join(defaults) or "none"
-            raise GapbenchError(f"{description['name']} has no option {option!r}.{hint} Options: {known}.")
-        default = defaults[option]
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        if isinstance(default, bool) != isinstance(value, bool) or (
-            isinstance(default, int | float) and not isinstance(default, bool) and not number
-        ):
-            raise GapbenchError(f"{option} = {value!r} is not of the kind of its default {default!r}.")
-    return {**defaults, **options}
-
-
 def seed_of(seed: str, cell: str) -> int:
     """The seed of one network's measurement."""
     from gapbench_tasks.seeds import named_seed
@@ -239,7 +133,7 @@ def task_for(population: Population, member: Member, seed: str, disturbed: bool 
 
 
 def _measure(
-    fleet: Fleet, population: Population, source: Source, request: _Request, retry_failed: bool, say: Say
+    fleet: Fleet, population: Population, source: Source, request: Request, retry_failed: bool, say: Say
 ) -> list[str]:
     """Measure what is missing, each result stored at once. Returns why the proxy cannot be entered."""
     from gapbench.population.plan import content_key
@@ -319,7 +213,7 @@ class _Trial:
     refusals: list[str]
 
 
-def _try(fleet: Fleet, population: Population, request: _Request) -> _Trial:
+def _try(fleet: Fleet, population: Population, request: Request) -> _Trial:
     """One network of each task and family, twice: the second time under other surroundings."""
     members = population.one_of_each()
     tasks = [
@@ -364,82 +258,6 @@ def repeated(first: Answer, second: Answer, where: str) -> str:
         "depends on the clock, on global random state, on the process or on earlier calls; use "
         "context.generator"
     )
-
-
-def _entry(
-    population: Population,
-    source: Source,
-    request: _Request,
-    limits: Limits,
-    about: Mapping[str, Any],
-    before: Entry | None,
-    say: Say,
-) -> tuple[Entry, Any]:
-    """The entry, not yet written, and the scores of the whole board with it."""
-    from gapbench import __version__
-    from gapbench.environment import environment
-    from gapbench.running import open_run
-
-    say("Scoring.")
-    draft: Entry = {
-        "format": FORMAT,
-        "id": request.identity,
-        "name": request.name,
-        "label": request.label,
-        "version": request.version,
-        "proxy": request.description["name"],
-        "summary": request.description.get("summary", ""),
-        "reference": request.description.get("reference", ""),
-        "higher_means": request.description["higher_means"],
-        **about,
-        "rules": RULES,
-        "gapbench": __version__,
-        "submitted": (before or {}).get("submitted")
-        or datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "source_sha256": source.sha256,
-        "options": request.options,
-        "default_options": request.description["options"],
-        "seed": request.seed,
-        "limits": limits.as_dict(),
-        "suite": {"name": population.suite.name, "version": population.suite.version},
-        "population": {"fingerprint": population.fingerprint, "networks": len(population.members)},
-        "environment": environment(population.device),
-    }
-    run = open_run(population.folder, drafts=[draft])
-    rows = run.measurements[run.measurements["proxy"] == request.label]
-    ok = rows[rows["status"] == "ok"]
-    draft["statuses"] = {str(k): int(v) for k, v in rows["status"].value_counts().items()}
-    draft["cost"] = {
-        "seconds_median": ok["seconds"].median(),
-        "seconds_total": rows["seconds"].sum(),
-        "peak_memory_max": ok["peak_memory"].max(),
-    }
-    scores = run.scores()
-    own = scores[scores["proxy"] == request.label]
-    draft["claimed"] = headline(own)
-    draft["scores"] = own.drop(columns=["proxy"]).to_dict("records")
-    draft["values"] = {
-        row["cell"]: {key: row[key] for key in ("status", "value", "standard_error", "reason")}
-        for row in rows.to_dict("records")
-    }
-    draft["verifications"] = []
-    draft["source"] = source.content.decode("utf-8")
-    return draft, scores
-
-
-def headline(scores: Any) -> dict[str, Any]:
-    """tau with the gap, mean over tasks, of one proxy's rows in the long form."""
-    rows = scores[
-        (scores["estimator"] == "tau")
-        & (scores["target"] == "gap")
-        & (scores["task"].fillna("") == "")
-        & (scores["family"].fillna("") == "")
-    ]
-    if not len(rows):
-        return {"estimator": "tau", "target": "gap", "value": None, "low": None, "high": None, "models": 0}
-    row = rows.iloc[0]
-    found = {key: float(row[key]) for key in ("value", "low", "high")}
-    return {"estimator": "tau", "target": "gap", **found, "models": int(row["models"])}
 
 
 def _failures(entry: Entry) -> list[str]:

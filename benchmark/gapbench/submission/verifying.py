@@ -16,8 +16,8 @@ from gapbench.proxies.results import Measurement
 from gapbench.submission.entry import Entry, find_entry, limits_of, load_entries, write_entry
 from gapbench.submission.fleet import Fleet, sandboxed
 from gapbench.submission.fresh import fresh_suite
+from gapbench.submission.launching import Host
 from gapbench.submission.population import open_population
-from gapbench.submission.sandbox import Host
 from gapbench.submission.source import source_of
 from gapbench.submission.submitting import Say, submit, task_for
 

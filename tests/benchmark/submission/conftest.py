@@ -10,7 +10,7 @@ import gapbench
 from benchmark.submission.adversaries import BENIGN
 from benchmark.tiny_suite import TINY
 from gapbench.submission import bubblewrap
-from gapbench.submission.sandbox import Host
+from gapbench.submission.launching import Host
 from gapbench.submission.submitting import submit
 
 WALLS = bubblewrap.unavailable()
