@@ -39,6 +39,22 @@ def squared_gradient_norms(model: nn.Module, inputs: Tensor, scalars: Scalars, c
     return torch.cat(results)
 
 
+def squared_gradient_norms_weighted(
+    model: nn.Module, inputs: Tensor, scalars: Scalars, weights: Mapping[str, Tensor], chunk: int = 64
+) -> Tensor:
+    """|w * (d s_ij / d theta)|^2 elementwise, shape (n, k) in float64, `weights` by parameter name.
+
+    By per-example differentiation: the layer formula has no room for weights.
+    """
+    parameters = {name: p.detach() for name, p in model.named_parameters()}
+    results = []
+    for part in inputs.split(chunk):
+        with torch.no_grad(), plain_kernels():
+            count = scalars(model(part)).shape[1]
+        results.append(_by_vmap(model, parameters, part, scalars, count, weights))
+    return torch.cat(results)
+
+
 def _layers(model: nn.Module) -> list[nn.Module]:
     owners: dict[int, int] = {}
     for module in model.modules():
@@ -193,7 +209,12 @@ class _Form:
 
 
 def _by_vmap(
-    model: nn.Module, parameters: dict[str, Tensor], inputs: Tensor, scalars: Scalars, count: int
+    model: nn.Module,
+    parameters: dict[str, Tensor],
+    inputs: Tensor,
+    scalars: Scalars,
+    count: int,
+    weights: Mapping[str, Tensor] | None = None,
 ) -> Tensor:
     """Squared norms (n, count) over `parameters` alone, one example's gradient at a time under vmap."""
 
@@ -210,13 +231,17 @@ def _by_vmap(
             index = torch.tensor(k, device=inputs.device)
             parts = []
             for examples in inputs.split(group):
-                parts.append(_batched(grad(scalar), parameters, examples, index))
+                parts.append(_batched(grad(scalar), parameters, examples, index, weights))
             columns.append(torch.cat(parts))
     return torch.stack(columns, dim=1)
 
 
 def _batched(
-    gradient: Callable[..., dict[str, Tensor]], parameters: dict[str, Tensor], examples: Tensor, index: Tensor
+    gradient: Callable[..., dict[str, Tensor]],
+    parameters: dict[str, Tensor],
+    examples: Tensor,
+    index: Tensor,
+    weights: Mapping[str, Tensor] | None,
 ) -> Tensor:
     """Squared gradient norms (n,), batched by vmap, or one by one for an operator vmap cannot batch (PReLU)."""
     try:
@@ -226,4 +251,6 @@ def _batched(
     except RuntimeError:
         each = [gradient(parameters, example, index) for example in examples]
         gradients = {name: torch.stack([g[name] for g in each]) for name in parameters}
+    if weights is not None:
+        gradients = {name: g * weights[name] for name, g in gradients.items()}
     return torch.stack([g.double().flatten(1).pow(2).sum(1) for g in gradients.values()]).sum(0)

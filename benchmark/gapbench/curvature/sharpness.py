@@ -5,13 +5,44 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from gapbench.curvature.loss import Landscape
-
 Projection = Callable[[Tensor], Tensor]
+
+
+class Surface(Protocol):
+    """A loss as a function of a flat vector: `Landscape`, or one in other coordinates."""
+
+    def theta(self) -> Tensor: ...
+    def value(self, theta: Tensor | None = None) -> float: ...
+    def value_and_gradient(self, theta: Tensor | None = None) -> tuple[float, Tensor]: ...
+
+
+@dataclass(frozen=True)
+class Ball:
+    """|delta| <= radius in the Euclidean norm ("l2") or the largest modulus ("linf")."""
+
+    radius: float
+    norm: str = "l2"
+
+    def clip(self, vector: Tensor, projected: bool) -> Tensor:
+        """The nearest point of the ball; in a subspace of the maximum norm the nearest on the way to 0."""
+        if self.norm == "linf" and not projected:
+            return vector.clamp(-self.radius, self.radius)
+        size = self.size(vector)
+        return vector if size <= self.radius else vector * (self.radius / size)
+
+    def size(self, vector: Tensor) -> float:
+        return float(torch.linalg.vector_norm(vector, math.inf if self.norm == "linf" else 2))
+
+    def steepest(self, gradient: Tensor) -> Tensor:
+        """The direction of unit size in which a linear function grows most."""
+        if self.norm == "linf":
+            return gradient.sign()
+        return gradient / torch.linalg.vector_norm(gradient)
 
 
 @dataclass(frozen=True)
@@ -34,13 +65,14 @@ def _identity(vector: Tensor) -> Tensor:
 
 
 def maximise(
-    landscape: Landscape,
+    landscape: Surface,
     radius: float,
     steps: int,
     restarts: int,
     generator: torch.Generator,
     projection: Projection = _identity,
     warm_starts: tuple[Tensor, ...] = (),
+    norm: str = "l2",
 ) -> Maximum:
     """max over |delta| <= radius, delta = projection(delta), of L(theta + delta) - L(theta).
 
@@ -51,23 +83,25 @@ def maximise(
     loss is not finite. The loss of an iterate is
     taken from the pass that gives its gradient: an ascent of `steps` steps costs `steps` + 1 gradients.
     """
+    ball, projected = Ball(radius, norm), projection is not _identity
     theta = landscape.theta()
     base, gradient = landscape.value_and_gradient(theta)
     gradient = projection(gradient)
-    norm = float(torch.linalg.vector_norm(gradient))
-    if not (math.isfinite(base) and math.isfinite(norm)):
+    length = float(torch.linalg.vector_norm(gradient))
+    if not (math.isfinite(base) and math.isfinite(length)):
         raise ValueError("the loss or its gradient is not finite at the network's own parameters")
     starts: list[Tensor] = []
-    if norm > 0:
-        starts.append(gradient * (radius / norm))
+    if length > 0:
+        starts.append(ball.clip(projection(ball.steepest(gradient) * radius), projected))
     while len(starts) < max(1, restarts):
-        starts.append(_on_sphere(theta, radius, generator, projection))
-    starts += [_into_ball(projection(w), radius) for w in warm_starts]
+        draw = _on_sphere(theta, radius, generator, projection)
+        starts.append(draw * (radius / ball.size(draw)))
+    starts += [ball.clip(projection(w), projected) for w in warm_starts]
 
     best, halfway, best_delta = 0.0, 0.0, torch.zeros_like(theta)
     found: list[float] = []
     for start in starts:
-        value, half, delta = _ascend(landscape, theta, base, start, radius, steps, projection)
+        value, half, delta = _ascend(landscape, theta, base, start, ball, steps, projection)
         found.append(value)
         halfway = max(halfway, half)
         if value > best:
@@ -76,18 +110,18 @@ def maximise(
 
 
 def _ascend(
-    landscape: Landscape,
+    landscape: Surface,
     theta: Tensor,
     base: float,
     start: Tensor,
-    radius: float,
+    ball: Ball,
     steps: int,
     projection: Projection,
 ) -> tuple[float, float, Tensor]:
     """Best rise over all iterates, best rise over the first half of them, and where the best is."""
-    checkpoints = _checkpoints(steps)
+    checkpoints, projected = _checkpoints(steps), projection is not _identity
     current = previous = start
-    size = 2.0 * radius
+    size = 2.0 * ball.radius
     best, half, best_delta = -math.inf, -math.inf, start
     improved, since, best_at_check, size_at_check = 0, 0, -math.inf, size
     last = -math.inf
@@ -119,10 +153,13 @@ def _ascend(
         norm = float(torch.linalg.vector_norm(gradient))
         if not math.isfinite(norm) or norm == 0.0:
             break
-        moved = _into_ball(current + gradient * (size / norm), radius)
+        direction = ball.steepest(gradient)
+        if projected and ball.norm == "linf":
+            direction = projection(direction)
+        moved = ball.clip(current + size * direction, projected)
         weight = 0.75 if step > 0 else 1.0
-        following = _into_ball(
-            current + weight * (moved - current) + (1 - weight) * (current - previous), radius
+        following = ball.clip(
+            current + weight * (moved - current) + (1 - weight) * (current - previous), projected
         )
         previous, current = current, following
     return best, half, best_delta
@@ -135,11 +172,6 @@ def _checkpoints(steps: int) -> set[int]:
         marks.add(math.ceil(position * steps))
         position, previous = position + max(position - previous - 0.03, 0.06), position
     return marks
-
-
-def _into_ball(vector: Tensor, radius: float) -> Tensor:
-    norm = float(torch.linalg.vector_norm(vector))
-    return vector if norm <= radius else vector * (radius / norm)
 
 
 def _on_sphere(like: Tensor, radius: float, generator: torch.Generator, projection: Projection) -> Tensor:
@@ -158,22 +190,23 @@ class Average:
 
 
 def average(
-    landscape: Landscape,
+    landscape: Surface,
     radius: float,
     samples: int,
     generator: torch.Generator,
     projection: Projection = _identity,
+    draw: Callable[[torch.Generator], Tensor] | None = None,
 ) -> Average:
     """Mean of L(theta + delta) - L(theta) over the sphere |delta| = radius (within the projection's range).
 
-    Antithetic pairs [L(+delta) + L(-delta)] / 2 cancel the gradient's term. The standard error covers the
+    With `draw`, perturbations come from there instead. Antithetic pairs [L(+delta) + L(-delta)] / 2 cancel the gradient's term. The standard error covers the
     directions, not the choice of examples; it is infinite for a single pair.
     """
     theta = landscape.theta()
     base = landscape.value(theta)
     rises = []
     for _ in range(samples):
-        delta = _on_sphere(theta, radius, generator, projection)
+        delta = _on_sphere(theta, radius, generator, projection) if draw is None else draw(generator)
         rises.append(0.5 * (landscape.value(theta + delta) + landscape.value(theta - delta)) - base)
     rises_tensor = torch.tensor(rises, dtype=torch.float64)
     error = float(rises_tensor.std(correction=1)) / math.sqrt(samples) if samples > 1 else math.inf

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +12,7 @@ from torch.func import functional_call
 
 from gapbench.curvature.loss import Landscape
 from gapbench.curvature.multiaffine import why_not_multiaffine
-from gapbench.curvature.per_example import squared_gradient_norms
+from gapbench.curvature.per_example import squared_gradient_norms, squared_gradient_norms_weighted
 from gapbench.curvature.tracing import plain_kernels, trace
 
 
@@ -33,6 +34,13 @@ def gauss_newton_trace(landscape: Landscape) -> float:
     |d/dtheta sqrt(p_c) (f_c - p . f)|^2 with p held fixed. Squared loss: A = 1.
     """
 
+    norms = squared_gradient_norms(landscape.model, landscape.inputs, _scalars(landscape))
+    return float(norms.sum() / len(landscape.inputs))
+
+
+def _scalars(landscape: Landscape) -> Callable[[Tensor], Tensor]:
+    """Outputs -> the scalars whose squared gradients sum to the Gauss-Newton matrix's diagonal."""
+
     def scalars(outputs: Tensor) -> Tensor:
         outputs = outputs.double().flatten(1)
         if landscape.loss == "mse":
@@ -40,8 +48,7 @@ def gauss_newton_trace(landscape: Landscape) -> float:
         p = torch.softmax(outputs.detach(), dim=1)
         return p.sqrt() * (outputs - (p * outputs).sum(dim=1, keepdim=True))
 
-    norms = squared_gradient_norms(landscape.model, landscape.inputs, scalars)
-    return float(norms.sum() / len(landscape.inputs))
+    return scalars
 
 
 def hessian_trace(
@@ -75,6 +82,40 @@ def hessian_trace(
     for _ in range(probes):
         signs = torch.randint(0, 2, (d,), generator=generator) * 2 - 1
         probe = signs.to(device=landscape.device, dtype=landscape.dtype)
+        product = landscape.hessian_product(probe)
+        samples.append(float(probe.double() @ product.double()) - form(probe))
+    difference = torch.tensor(samples, dtype=torch.float64)
+    error = float(difference.std(correction=1) / len(samples) ** 0.5)
+    value = gauss_newton + float(difference.mean())
+    return TraceEstimate(value, error, "gauss_newton+hutchinson", gauss_newton, details | {"probes": probes})
+
+
+def adaptive_trace(
+    landscape: Landscape, generator: torch.Generator, probes: int, exact_below: int
+) -> TraceEstimate:
+    """sum_i theta_i^2 H_ii, with the same cases and errors as `hessian_trace`."""
+    theta = landscape.theta()
+    chunks = landscape.inputs.split(landscape.chunk)
+    obstacle = next(filter(None, (why_not_multiaffine(trace(landscape.model, x)) for x in chunks)), None)
+    details: dict[str, Any] = {} if obstacle is None else {"not_piecewise_affine": obstacle}
+    d = landscape.dimension
+    if obstacle is not None and d <= max(probes, exact_below):
+        total = 0.0
+        for i in range(d):
+            unit = torch.zeros(d, dtype=landscape.dtype, device=landscape.device)
+            unit[i] = theta[i]
+            total += float(theta[i]) * float(landscape.hessian_product(unit)[i])
+        return TraceEstimate(total, 0.0, "unit_vectors", None, details)
+    weights = landscape.unflatten(theta)
+    norms = squared_gradient_norms_weighted(landscape.model, landscape.inputs, _scalars(landscape), weights)
+    gauss_newton = float(norms.sum() / len(landscape.inputs))
+    if obstacle is None:
+        return TraceEstimate(gauss_newton, 0.0, "gauss_newton", gauss_newton, details)
+    form = GaussNewtonForm(landscape)
+    samples = []
+    for _ in range(probes):
+        signs = torch.randint(0, 2, (d,), generator=generator) * 2 - 1
+        probe = theta * signs.to(device=landscape.device, dtype=landscape.dtype)
         product = landscape.hessian_product(probe)
         samples.append(float(probe.double() @ product.double()) - form(probe))
     difference = torch.tensor(samples, dtype=torch.float64)

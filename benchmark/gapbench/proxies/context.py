@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +15,9 @@ from gapbench.curvature.lipschitz import Composition, NoLipschitzConstant, compo
 from gapbench.curvature.loss import Landscape, per_example_loss
 from gapbench.curvature.tracing import plain_kernels
 from gapbench.proxies.results import NotApplicable
+
+if TYPE_CHECKING:
+    from gapbench.symmetry import Symmetry
 
 BATCH = 500
 
@@ -41,6 +45,7 @@ class Context:
     history: dict[str, Any] | None = None
     sibling: nn.Module | None = None
     unlabelled: Tensor | None = None
+    seed: int = 0
     _cache: dict[str, Any] = field(default_factory=dict, repr=False)
 
     @property
@@ -98,6 +103,31 @@ class Context:
         """Frobenius norm of the whole matrix of training inputs."""
         inputs = self.inputs if self.all_inputs is None else self.all_inputs
         return float(torch.linalg.vector_norm(inputs.double()))
+
+    @functools.cached_property
+    def symmetry(self) -> Symmetry:
+        """The network's continuous symmetries in eval mode."""
+        from gapbench.symmetry import find
+
+        return find(self.model, self.inputs[:2])
+
+    @functools.cached_property
+    def balanced(self) -> Context:
+        """The same network at the balanced representative of its orbit. Raises `NotApplicable`."""
+        from gapbench.symmetry.canonical import CannotBalance
+
+        try:
+            model = self.symmetry.balanced()
+        except CannotBalance as reason:
+            raise NotApplicable(f"the network cannot be balanced: {reason}") from reason
+        for p in model.parameters():
+            p.requires_grad_(True)
+        return dataclasses.replace(self, model=model, initial=None, _cache={})
+
+    @property
+    def balanced_norm(self) -> float:
+        """Euclidean norm of the parameters at the balanced representative: an invariant of the orbit."""
+        return float(sum(float(p.double().pow(2).sum()) for p in self.balanced.parameters)) ** 0.5
 
     def composition(self, reference: str) -> Composition:
         """Linear layers and Lipschitz constant, distances to `zero` or to the `initial` network's layers.

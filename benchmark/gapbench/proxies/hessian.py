@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gapbench.proxies.options import orbit_details
 from gapbench.proxies.registry import proxy
 from gapbench.proxies.results import Estimate
 
@@ -27,6 +28,55 @@ def hessian_trace(context: Context, *, probes: int = 32, exact_below: int = 512)
     found = trace_of(context.landscape, context.generator, int(probes), int(exact_below))
     details = {"method": found.method, "gauss_newton_trace": found.gauss_newton, **found.details}
     return Estimate(found.value, found.standard_error, details)
+
+
+@proxy("hessian_trace_per_dimension", reference="tr H / d")
+def hessian_trace_per_dimension(context: Context, *, probes: int = 32, exact_below: int = 512) -> Estimate:
+    """Trace of the loss Hessian divided by the number of parameters. Options as in `hessian_trace`."""
+    found = hessian_trace(context, probes=probes, exact_below=exact_below)
+    d = context.landscape.dimension
+    return Estimate(found.value / d, _divided(found.standard_error, d), {**found.details, "d": d})
+
+
+@proxy("hessian_trace_quotient", reference="tr(PHP), P the projection on the horizontal space")
+def hessian_trace_quotient(context: Context, *, probes: int = 32, exact_below: int = 512) -> Estimate:
+    """Trace of the loss Hessian within the horizontal space of the network's symmetries.
+
+    tr(PHP) = tr H - tr(U'HU) with an orthonormal basis U of the orbit's tangents; the second term follows from
+    the gradient or from Hessian products along the orbit and vanishes at a critical point. Options as in
+    `hessian_trace`; the standard error covers both terms.
+    """
+    from gapbench.symmetry.traces import tangent_trace
+
+    full = hessian_trace(context, probes=probes, exact_below=exact_below)
+    along = tangent_trace(
+        context.landscape, context.symmetry, context.gradient, context.generator, int(probes)
+    )
+    error = ((full.standard_error or 0.0) ** 2 + along.standard_error**2) ** 0.5
+    details = {
+        **full.details,
+        "trace": full.value,
+        "trace_along_orbit": along.value,
+        "along_orbit_method": along.method,
+        **orbit_details(context),
+    }
+    return Estimate(full.value - along.value, error, details)
+
+
+@proxy("hessian_trace_quotient_per_dimension", reference="tr(PHP) / (d - k)")
+def hessian_trace_quotient_per_dimension(
+    context: Context, *, probes: int = 32, exact_below: int = 512
+) -> Estimate:
+    """`hessian_trace_quotient` divided by the dimension d - k of the horizontal space."""
+    found = hessian_trace_quotient(context, probes=probes, exact_below=exact_below)
+    left = context.landscape.dimension - context.symmetry.dimension
+    return Estimate(
+        found.value / left, _divided(found.standard_error, left), {**found.details, "d - k": left}
+    )
+
+
+def _divided(error: float | None, by: int) -> float | None:
+    return None if error is None else error / by
 
 
 @proxy("hessian_top_eigenvalue", reference="Lanczos 1950; Sagun et al. 2017")

@@ -14,7 +14,7 @@ from gapbench.errors import GapbenchError, did_you_mean
 from gapbench.proxies import plugins
 
 DIRECTIONS = ("worse", "better")
-BUILT_IN = ("norms", "margins", "sharpness", "hessian", "baselines")
+BUILT_IN = ("norms", "margins", "sharpness", "hessian", "adaptive", "geodesic", "balanced", "baselines")
 
 
 @dataclass(frozen=True)

@@ -1,34 +1,48 @@
-"""How much the loss rises in a Euclidean ball or on a sphere around the parameters."""
+"""How much the loss rises in a Euclidean ball or on a sphere around the parameters, or within the horizontal space."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from gapbench.proxies.options import count, orbit_details, radius_of
 from gapbench.proxies.registry import proxy
 from gapbench.proxies.results import Estimate
 
 if TYPE_CHECKING:
+    from gapbench.curvature.sharpness import Maximum
     from gapbench.proxies.context import Context
 
 
-def _radius(radius: float, relative_radius: float | None) -> float:
-    if relative_radius is not None:
-        raise ValueError(
-            "relative_radius is a fraction of the balanced parameter norm, which needs the network's "
-            "symmetries; these are not available yet. Give an absolute radius."
+def quotient_maximum(context: Context, radius: float, steps: int, restarts: int) -> Maximum:
+    """The ascent within the horizontal space; the same for every proxy that asks, whichever comes first."""
+    import torch
+
+    from gapbench.curvature.sharpness import maximise
+    from gapbench_tasks.seeds import named_seed
+
+    key = f"quotient_maximum {radius!r} {steps} {restarts}"
+    if key not in context._cache:
+        generator = torch.Generator().manual_seed(named_seed("quotient ascent", context.seed))
+        context._cache[key] = maximise(
+            context.landscape, radius, steps, restarts, generator, context.symmetry.project
         )
-    if not radius > 0:
-        raise ValueError(f"radius = {radius!r} must be positive")
-    return float(radius)
+    found: Maximum = context._cache[key]
+    return found
 
 
-def _count(name: str, value: int, least: int) -> int:
-    if isinstance(value, bool) or int(value) != value or value < least:
-        raise ValueError(f"{name} = {value!r} must be a whole number of at least {least}")
-    return int(value)
+def maximum_details(best: Maximum, radius: float, steps: int, restarts: int) -> dict[str, Any]:
+    """Steps, restarts and what doubling the steps gained, relative to the value."""
+    return {
+        "radius": radius,
+        "steps": steps,
+        "restarts": restarts,
+        "gain_from_doubling": (best.value - best.halfway) / best.value if best.value > 0 else 0.0,
+        "ascents": best.starts,
+        "gradients": best.gradients,
+    }
 
 
-@proxy("sharpness_full", reference="Keskar et al. 2017; Foret et al. 2021, eq. 1")
+@proxy("sharpness_full", version=2, reference="Keskar et al. 2017; Foret et al. 2021, eq. 1")
 def sharpness_full(
     context: Context,
     *,
@@ -40,30 +54,42 @@ def sharpness_full(
     """max over |delta|_2 <= radius of L(theta + delta) - L(theta), by projected gradient ascent.
 
     A lower bound of the maximum: the best of `restarts` ascents of `steps` steps, the first from the
-    gradient's direction, the others from random points of the sphere. `details["gain_from_doubling"]` is what
+    gradient's direction, the others from random points of the sphere, and of one more from the maximiser of
+    `sharpness_quotient`, so that the quotient's value is never larger. `details["gain_from_doubling"]` is what
     the second half of the steps added, relative to the value.
     """
     from gapbench.curvature.sharpness import maximise
 
-    best = maximise(
-        context.landscape,
-        _radius(radius, relative_radius),
-        _count("steps", steps, 1),
-        _count("restarts", restarts, 1),
-        context.generator,
-    )
-    gain = (best.value - best.halfway) / best.value if best.value > 0 else 0.0
-    return Estimate(
-        best.value,
-        details={
-            "radius": radius,
-            "steps": steps,
-            "restarts": restarts,
-            "gain_from_doubling": gain,
-            "ascents": best.starts,
-            "gradients": best.gradients,
-        },
-    )
+    radius = radius_of(context, radius, relative_radius)
+    steps, restarts = count("steps", steps, 1), count("restarts", restarts, 1)
+    warm = ()
+    if context.symmetry.dimension:
+        quotient = quotient_maximum(context, radius, steps, restarts)
+        warm = (quotient.perturbation,)
+    best = maximise(context.landscape, radius, steps, restarts, context.generator, warm_starts=warm)
+    return Estimate(best.value, details=maximum_details(best, radius, steps, restarts))
+
+
+@proxy("sharpness_quotient", reference="maximum within the orthogonal complement of the symmetry orbit")
+def sharpness_quotient(
+    context: Context,
+    *,
+    radius: float = 0.1,
+    relative_radius: float | None = None,
+    steps: int = 20,
+    restarts: int = 1,
+) -> Estimate:
+    """max over |delta|_2 <= radius, delta orthogonal to the orbit at theta, of L(theta + delta) - L(theta).
+
+    The orbit is that of the continuous symmetries found in the network (`gapbench.symmetry`); its dimension k,
+    the share k / d, the certificate's error and the make-up are reported. Options as in `sharpness_full`,
+    whose value is never smaller.
+    """
+    radius = radius_of(context, radius, relative_radius)
+    steps, restarts = count("steps", steps, 1), count("restarts", restarts, 1)
+    best = quotient_maximum(context, radius, steps, restarts)
+    details = maximum_details(best, radius, steps, restarts) | orbit_details(context)
+    return Estimate(best.value, details=details)
 
 
 @proxy("sharpness_average_full", reference="Andriushchenko et al. 2023; Jiang et al. 2020 (PAC-Bayes)")
@@ -76,10 +102,29 @@ def sharpness_average_full(
     """
     from gapbench.curvature.sharpness import average
 
+    radius = radius_of(context, radius, relative_radius)
+    found = average(context.landscape, radius, count("samples", samples, 2), context.generator)
+    return Estimate(found.value, found.standard_error, {"radius": radius, "samples": samples})
+
+
+@proxy("sharpness_average_quotient", reference="mean over the sphere in the horizontal space")
+def sharpness_average_quotient(
+    context: Context, *, radius: float = 0.1, relative_radius: float | None = None, samples: int = 50
+) -> Estimate:
+    """Mean of L(theta + delta) - L(theta) over the sphere |delta|_2 = radius within the horizontal space.
+
+    For small radii it exceeds the full average by the factor d / (d - k) at a critical point. Options as in
+    `sharpness_average_full`.
+    """
+    from gapbench.curvature.sharpness import average
+
+    radius = radius_of(context, radius, relative_radius)
     found = average(
         context.landscape,
-        _radius(radius, relative_radius),
-        _count("samples", samples, 2),
+        radius,
+        count("samples", samples, 2),
         context.generator,
+        context.symmetry.project,
     )
-    return Estimate(found.value, found.standard_error, {"radius": radius, "samples": samples})
+    details = {"radius": radius, "samples": samples} | orbit_details(context)
+    return Estimate(found.value, found.standard_error, details)

@@ -107,7 +107,9 @@ class _Names:
         """The tensor that consists of exactly these positions, if there is one."""
         flat = np.sort(positions.reshape(-1))
         i = int(np.searchsorted(self.starts, flat[0], side="right")) - 1
-        whole = len(flat) == self.sizes[i] and flat[0] == self.starts[i] and flat[-1] == flat[0] + len(flat) - 1
+        whole = (
+            len(flat) == self.sizes[i] and flat[0] == self.starts[i] and flat[-1] == flat[0] + len(flat) - 1
+        )
         return self.names[i] if whole else None
 
 
@@ -234,7 +236,9 @@ def _fold_norm(
         inside = (hit >= 0)[:, None, :, None]
         part = theta[index]
         if movable:
-            moved = (part.sum(dim=3) * torch.where(hit >= 0, bias[hit.clamp_min(0)], 0.0)[:, None, :]).sum(dim=2)
+            moved = (part.sum(dim=3) * torch.where(hit >= 0, bias[hit.clamp_min(0)], 0.0)[:, None, :]).sum(
+                dim=2
+            )
             theta[torch.from_numpy(use.bias)] += moved
         factor = weight[hit.clamp_min(0)][:, None, :, None]
         theta[index] = torch.where(inside, part * factor, part)
@@ -267,13 +271,14 @@ def _fix_shifts(symmetry: Symmetry) -> Tensor:
     matrix: sp.csr_matrix = shifts.matrix
     basis, chosen = np.zeros((k, 0)), []
     for conditions, columns in _shift_conditions(symmetry):
-        open_ = 1.0 - (basis[columns] ** 2).sum(axis=1) > 1e-8  # shifts that nothing fixes yet
+        left = 1.0 - (basis**2).sum(axis=1) > 1e-8  # shifts that nothing fixes yet
+        open_ = np.array([bool(left[c].any()) for c in columns])
         if not open_.any():
             continue
         conditions = conditions[np.flatnonzero(open_)]
         rows = (conditions @ matrix).toarray()
         size = np.linalg.norm(rows, axis=1, keepdims=True)
-        if (size == 0).any() or len(chosen) and basis.shape[1] == k:
+        if (size == 0).any() or (len(chosen) and basis.shape[1] == k):
             continue
         rows = rows / size
         rest = rows - (rows @ basis) @ basis.T
@@ -291,8 +296,8 @@ def _fix_shifts(symmetry: Symmetry) -> Tensor:
     return theta + torch.from_numpy(matrix @ step).to(theta)
 
 
-def _shift_conditions(symmetry: Symmetry) -> list[tuple[sp.csr_matrix, np.ndarray]]:
-    """Sets of linear conditions on the parameters, each with the free shift that it is meant to fix.
+def _shift_conditions(symmetry: Symmetry) -> list[tuple[sp.csr_matrix, list[np.ndarray]]]:
+    """Sets of linear conditions on the parameters, each with the free shifts that it may fix.
 
     For each layer its single biases, then the sums of biases that a free shift moves together.
     """
@@ -312,14 +317,16 @@ def _shift_conditions(symmetry: Symmetry) -> list[tuple[sp.csr_matrix, np.ndarra
         patterns = values[variables[kept]].T.tocsr()
         counts = np.diff(patterns.indptr)
         single = np.flatnonzero(counts == 1)
-        moved, first = np.unique(patterns[single].indices, return_index=True)
+        coordinate = patterns[single].indices
+        moved = np.unique(coordinate)
         if len(moved):
-            singles.append((place[moved], single[first]))
-            totals.append((sp.csr_matrix(np.ones((1, len(moved)))) @ place[moved], single[first[:1]]))
+            of_coordinate = [single[coordinate == i] for i in moved]
+            singles.append((place[moved], of_coordinate))
+            totals.append((sp.csr_matrix(np.ones((1, len(moved)))) @ place[moved], [single]))
         several = np.flatnonzero(counts > 1)
         if len(several):
-            sums.append(((patterns[several] @ place).tocsr(), several))
-            totals += [((patterns[[i]] @ place).tocsr(), np.array([i])) for i in several]
+            sums.append(((patterns[several] @ place).tocsr(), [np.array([i]) for i in several]))
+            totals += [((patterns[[i]] @ place).tocsr(), [np.array([i])]) for i in several]
     return [*singles, *sums, *totals]
 
 
@@ -403,7 +410,7 @@ def _minimise(symmetry: Symmetry, theta: Tensor) -> Tensor:
         if rescaling.size:
             theta, change = _newton(theta, symmetry)
             moved = max(moved, change)
-        if moved <= TOLERANCE or not (rescaling.size and mixed or len(mixed) > 1):
+        if moved <= TOLERANCE or not ((rescaling.size and mixed) or len(mixed) > 1):
             return theta
     raise CannotBalance(f"balancing did not converge in {MAX_ROUNDS} rounds")
 

@@ -140,7 +140,7 @@ def generic_copy(network: nn.Module, seed: int) -> nn.Module:
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for p in result.parameters():
-            if p.numel() and float(p.max() - p.min()) == 0.0 or p.numel() == 1:
+            if (p.numel() and float(p.max() - p.min()) == 0.0) or p.numel() == 1:
                 noise = torch.rand(p.shape, generator=generator, dtype=torch.float64).to(p.device)
                 p.copy_(p + 0.5 * noise + (0.1 if float(p.abs().max()) == 0.0 else 0.0))
         for module in result.modules():

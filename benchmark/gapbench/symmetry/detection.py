@@ -92,6 +92,8 @@ class Detected:
     writer_nulls: list[WriterNull] = field(default_factory=list)
     reader_nulls: list[ReaderNull] = field(default_factory=list)
     kinds: dict[int, str] = field(default_factory=dict)
+    # Representatives with those that belong to mixings still among them: all diagonal rescalings.
+    rescalable: Ids = field(default_factory=lambda: np.zeros(1, np.int64))
     # Before normalised streams were fixed: representatives, the operations that meet each class, how many
     # layers and parameters write it, which classes others than linear layers write, which may not be mixed.
     classes: Ids = field(default_factory=lambda: np.zeros(1, np.int64))
@@ -125,6 +127,7 @@ def detect(run: Interpreter) -> Detected:
     result.writer_nulls = _writer_nulls(run, before, roles)
     result.reader_nulls = _reader_nulls(run)
     result.kinds = _kinds(run, representative)
+    result.rescalable = representative
     result.representative = np.where(np.isin(representative, taken), 0, representative)
     return result
 
@@ -183,9 +186,7 @@ def _chains(
     chains: dict[int, Chain] = {}
     linear = {int(r): u for u in run.found.linear for r in before[u.writes.reshape(-1)] if not u.depthwise}
     weighted = [u for u in run.found.batch_norms if (u.weight >= 0).all()]
-    for use, role in [(u, "batch_norm") for u in weighted] + [
-        (u, "layer_scale") for u in run.found.scales
-    ]:
+    for use, role in [(u, "batch_norm") for u in weighted] + [(u, "layer_scale") for u in run.found.scales]:
         reads = before[use.reads]
         fine = (
             bool((reads != 0).all())
@@ -226,10 +227,14 @@ def _mixing_spaces(
         slots = _slots(run, representative, sign, channels, chains)
         if slots is not None:
             signs = {int(s) for s in sign[np.isin(representative, channels)]}
-            kind = "mixing of attention heads" if -1 in signs or _attention(run, representative, channels) else (
-                "mixing of linear channels"
+            kind = (
+                "mixing of attention heads"
+                if -1 in signs or _attention(run, representative, channels)
+                else ("mixing of linear channels")
             )
-            spaces.append(Space(kind, _space_name(run, representative, channels), "gl", channels, tuple(slots)))
+            spaces.append(
+                Space(kind, _space_name(run, representative, channels), "gl", channels, tuple(slots))
+            )
     return spaces
 
 
@@ -330,9 +335,7 @@ def _writer_slots(use: LinearUse, representative: Ids, sign: np.ndarray, channel
             return None
         if not table.shape[1]:
             continue
-        slots.append(
-            Slot(rows[table].reshape(len(channels), -1), s < 0, void=f"reader_null:{use.node}")
-        )
+        slots.append(Slot(rows[table].reshape(len(channels), -1), s < 0, void=f"reader_null:{use.node}"))
         bias = use.bias.reshape(-1)[table]
         if (bias >= 0).all():
             slots.append(Slot(bias, s < 0, void="bias"))
@@ -376,12 +379,15 @@ def _chain_slots(run: Interpreter, chain: Chain, order: Ids) -> list[Slot] | Non
         if table.shape[1]:
             inner.append(Slot(additive.parameters[table], False))
     back = np.argsort(by_rank)
-    slots = [
-        Slot(s.index[back], s.dual, weight[:, None], sigma[:, None], void=s.void) for s in inner
-    ]
+    slots = [Slot(s.index[back], s.dual, weight[:, None], sigma[:, None], void=s.void) for s in inner]
     if isinstance(use, BatchNormUse) and (use.bias >= 0).all():
         slots.append(
-            Slot(use.bias[order][:, None], False, gain=Gain(weight, np.ones(len(order)), sigma, use.mean[order]), void="bias")
+            Slot(
+                use.bias[order][:, None],
+                False,
+                gain=Gain(weight, np.ones(len(order)), sigma, use.mean[order]),
+                void="bias",
+            )
         )
     return slots
 
@@ -504,9 +510,7 @@ def _norm_slots(
         index = columns[by_feature[table]].reshape(n, -1)
         weight = None
         if weighted:
-            each = np.broadcast_to(
-                norm.weight[table][:, :, None], (n, repeats, times * outs * taps)
-            )
+            each = np.broadcast_to(norm.weight[table][:, :, None], (n, repeats, times * outs * taps))
             weight = each.reshape(n, -1)
         slots.append(Slot(index, True, weight, inverse=True, void=f"writer_null:{use.node}"))
     return slots
@@ -543,7 +547,11 @@ def _writer_nulls(run: Interpreter, before: Ids, roles: dict[int, set[str]]) -> 
             index = use.weight[0].reshape(use.weight.shape[1], -1)[rows]
             if (use.bias >= 0).all():
                 index = np.concatenate([index, use.bias.reshape(-1)[rows][:, None]], axis=1)
-            result.append(WriterNull(use.node, use.weight.shape[3], use.name, "null direction of writers", index, scale.weight))
+            result.append(
+                WriterNull(
+                    use.node, use.weight.shape[3], use.name, "null direction of writers", index, scale.weight
+                )
+            )
     return result
 
 

@@ -91,9 +91,7 @@ class Expressions:
         if fresh:
             kept = (variables != 0) & (coefficients != 0)
             self.rows.append(
-                Row(
-                    np.concatenate([found, variables[kept]]), np.concatenate([[1.0], -coefficients[kept]])
-                )
+                Row(np.concatenate([found, variables[kept]]), np.concatenate([[1.0], -coefficients[kept]]))
             )
         return int(found[0])
 

@@ -6,7 +6,7 @@ A family has `size` coordinates. `tangent(c)` is the derivative of `finite` alon
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -62,7 +62,10 @@ class Rescaling:
         self.raw = len(representative)
         self.weights = [
             _Weights(
-                _place(use.weight, device), use.weight.shape, _ids(use.writes, device), _ids(use.reads, device)
+                _place(use.weight, device),
+                use.weight.shape,
+                _ids(use.writes, device),
+                _ids(use.reads, device),
             )
             for use in found.linear
             if active[use.writes].any() or active[use.reads].any()
@@ -137,19 +140,32 @@ class Rescaling:
 
     def gram_weights(self) -> sp.csr_matrix:
         """T' T of the weights alone: a Laplacian of the channels with edges sum_k w^2. Sparse (size, size)."""
+        return self._laplacian(self.theta.pow(2))
+
+    def second_derivatives(self, gradient: Tensor) -> sp.csr_matrix:
+        """E' diag(g theta) E, E the exponents: g . d_k d_l of the transformed parameters.
+
+        Without batch normalisation, whose bias does not transform by powers.
+        """
+        product = gradient * self.theta
+        p, v, f = self.exponents
+        exponents = sp.coo_matrix((f * self.sign[v], (p, self.compact[v])), shape=(self.d, self.size)).tocsr()
+        vector = exponents.T @ sp.diags(product.cpu().numpy()) @ exponents
+        return (self._laplacian(product) + vector).tocsr()
+
+    def _laplacian(self, values: Tensor) -> sp.csr_matrix:
         rows, columns, data = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], [np.zeros(0)]
         for w in self.weights:
-            squares = self.theta[w.where].reshape(w.shape).pow(2).sum(dim=3).cpu().numpy()
+            squares = values[w.where].reshape(w.shape).sum(dim=3).cpu().numpy()
             a = np.broadcast_to(w.outs.cpu().numpy()[:, :, None], squares.shape)
             b = np.broadcast_to(w.ins.cpu().numpy()[:, None, :], squares.shape)
             sa, sb = self.sign[a], self.sign[b]
-            for left, right, value in ((a, a, squares * sa * sa), (b, b, squares * sb * sb)):
+            for left, value in ((a, squares * sa * sa), (b, squares * sb * sb)):
                 totals = np.bincount(left.ravel(), value.ravel(), minlength=self.raw)
                 hit = np.flatnonzero(totals)
                 rows.append(self.compact[hit])
                 columns.append(self.compact[hit])
                 data.append(totals[hit])
-                del right
             both = (sa != 0) & (sb != 0)
             cross = -(squares * sa * sb)[both]
             i, j = self.compact[a[both]], self.compact[b[both]]
@@ -176,12 +192,25 @@ class Rescaling:
         out = out * torch.exp(log)
         for b in self.batch_norms:
             bias = _ids(b.bias, theta.device)
-            before, after = (
-                _ids(b.gain(t.numpy(force=True)) * b.mean, theta.device) for t in (theta, out)
-            )
+            before, after = (_ids(b.gain(t.numpy(force=True)) * b.mean, theta.device) for t in (theta, out))
             grow = torch.exp(s[_ids(b.writes, theta.device)])
             out[bias] = grow * (theta[bias] - before) + after
         return out
+
+
+class RelativeRescaling(Rescaling):
+    """All diagonal rescalings, those inside mixings included, in the coordinates delta / |theta|."""
+
+    def __init__(self, theta: Tensor, found: Findings, detected: Detected):
+        super().__init__(theta, found, replace(detected, representative=detected.rescalable))
+        size = theta.abs().cpu().numpy()
+        inverse = np.where(size > 0, 1.0 / np.maximum(size, 1e-300), 0.0)
+        self.vector = (sp.diags(inverse) @ self.vector).tocsr()
+        rows = np.flatnonzero(np.diff(self.vector.indptr))
+        self.vector_rows = _ids(rows, theta.device)
+        self._sparse = _to_torch(self.vector[rows], theta.device)
+        self._sparse_t = _to_torch(self.vector[rows].T.tocsr(), theta.device)
+        self.theta = theta.sign()
 
 
 def _place(index: np.ndarray, device: torch.device) -> slice | Tensor:
@@ -229,7 +258,9 @@ class Shifts:
             parts.append((additive.parameters, values[additive.shifts]))
         rows = np.concatenate([p for p, _ in parts] + [np.zeros(0, np.int64)])
         stacked = sp.vstack([m for _, m in parts]) if parts else sp.csr_matrix((0, self.size))
-        place = sp.csr_matrix((np.ones(len(rows)), (rows, np.arange(len(rows)))), shape=(len(theta), len(rows)))
+        place = sp.csr_matrix(
+            (np.ones(len(rows)), (rows, np.arange(len(rows)))), shape=(len(theta), len(rows))
+        )
         self.matrix: sp.csr_matrix = (place @ stacked).tocsr()
         used = np.flatnonzero(np.diff(self.matrix.indptr))
         self.rows = _ids(used, self.device)
@@ -331,7 +362,9 @@ class Mixing:
         inner = self.n
         if space.algebra == "so_centred":
             ones = torch.ones(self.n, 1, dtype=torch.float64, device=device)
-            q, _ = torch.linalg.qr(torch.cat([ones, torch.eye(self.n, dtype=torch.float64, device=device)], 1))
+            q, _ = torch.linalg.qr(
+                torch.cat([ones, torch.eye(self.n, dtype=torch.float64, device=device)], 1)
+            )
             self.frame = q[:, 1 : self.n]
             inner = self.n - 1
         if space.algebra == "gl":

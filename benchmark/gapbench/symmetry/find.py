@@ -15,6 +15,7 @@ from gapbench.errors import GapbenchError
 from gapbench.symmetry.bound import Bound, bind
 from gapbench.symmetry.certificate import Certificate, certify, drop_failing
 from gapbench.symmetry.detection import Detected, detect
+from gapbench.symmetry.families import RelativeRescaling
 from gapbench.symmetry.interpreter import Interpreter
 from gapbench.symmetry.projection import Projector
 from gapbench.symmetry.rank import FamilySize, structural_ranks
@@ -61,6 +62,7 @@ class Symmetry:
     families: list[FamilySize] = field(default_factory=list)
     dimension: int = 0
     projector: Projector | None = None
+    relative: Projector | None = None
 
     def project(self, vector: Tensor) -> Tensor:
         """The component of `vector` (d,) in the horizontal space, in the vector's own type.
@@ -76,13 +78,29 @@ class Symmetry:
             self.projector = Projector(self.bound.all(), len(self.bound.theta), self.bound.theta.device)
         return self.projector.project(vector.double()).vector.to(vector.dtype)
 
+    @property
+    def rescalings(self) -> int:
+        """Number of diagonal rescalings, those inside mixings included."""
+        return self._relative().size
+
+    def _relative(self) -> Projector:
+        if self.relative is None:
+            self.relative = Projector(
+                [RelativeRescaling(self.bound.theta, self.findings, self.detected)],
+                len(self.bound.theta),
+                self.bound.theta.device,
+            )
+        return self.relative
+
+    def project_relative(self, vector: Tensor) -> Tensor:
+        """The component of delta / |theta| (d,) orthogonal to the exponents of all diagonal rescalings."""
+        return self._relative().project(vector.double()).vector.to(vector.dtype)
+
     def certify(self, seed: int = 0) -> Certificate:
         """Transform by every family, at random and by a large step; see `Certificate`."""
         return certify(self, seed)
 
-    def transform(
-        self, seed: int, strength: float = 0.5, families: list[str] | None = None
-    ) -> nn.Module:
+    def transform(self, seed: int, strength: float = 0.5, families: list[str] | None = None) -> nn.Module:
         """A new network with the same function and other parameters.
 
         `strength`: standard deviation of log scales, spectral norm of the generators of mixings and rotations,
@@ -141,7 +159,10 @@ def build(network: nn.Module, example: Tensor, logit_shift: bool) -> Symmetry:
     run = Interpreter(recorded, offsets, buffers, theta.cpu().numpy(), logit_shift)
     if recorded.opaque:
         run.note("memory that is aliased in a way that hides the data flow")
-        findings, detected = Findings(uncovered=run.found.uncovered), Detected(np.zeros(1, np.int64), np.zeros(1))
+        findings, detected = (
+            Findings(uncovered=run.found.uncovered),
+            Detected(np.zeros(1, np.int64), np.zeros(1)),
+        )
         solution = solve(run.shift)
     else:
         findings = run.run()

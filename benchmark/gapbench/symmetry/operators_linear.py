@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from gapbench.curvature.tracing import Node, Ref
-from gapbench.symmetry.interpreter import Activation, Computed, Constant, Interpreter, ParameterView
+from gapbench.symmetry.interpreter import Activation, Constant, Interpreter, ParameterView
 from gapbench.symmetry.structure import LinearUse
 
 PASSES_TO_SOFTMAX = frozenset(
@@ -94,9 +94,7 @@ def _dense(
     shifts = run.one_shift(shift.transpose(1, 2).reshape(groups * features, -1)).reshape(groups, -1)
     run.spoil(x.null)
     index = weight.transpose(1, 2).numpy()[..., None]
-    use = _linear_use(
-        run, node, index, None if bias is None else bias.numpy(), reads, shifts, borders=False
-    )
+    use = _linear_use(run, node, index, None if bias is None else bias.numpy(), reads, shifts, borders=False)
     shape = (batch, positions, index.shape[1])
     null = run.null_source(node.index, batch * positions).reshape(batch, positions, 1).expand(shape)
     if groups > 1:

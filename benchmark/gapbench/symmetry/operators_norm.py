@@ -114,7 +114,9 @@ def layer_norm(run: Interpreter, node: Node) -> Any:
     kind = "layer" if centred else "rms"
     sets = np.unique(scale.numpy(), axis=0)
     run.found.norms.append(
-        NormUse(node.index, run.name(weight[0][weight[0] >= 0]), kind, weight[0], bias[0], writes, shift_out, sets)
+        NormUse(
+            node.index, run.name(weight[0][weight[0] >= 0]), kind, weight[0], bias[0], writes, shift_out, sets
+        )
     )
     shape = (*[1] * (len(node.shape) - len(normalised)), *normalised)
     return _normalised(node, writes, shift_out, shape)
@@ -138,7 +140,16 @@ def group_norm(run: Interpreter, node: Node) -> Any:
     writes, shift_out = _affine(run, node, weight, bias)
     sets = np.unique(scale.numpy(), axis=0)
     run.found.norms.append(
-        NormUse(node.index, run.name(weight[0][weight[0] >= 0]), "group", weight[0], bias[0], writes, shift_out, sets)
+        NormUse(
+            node.index,
+            run.name(weight[0][weight[0] >= 0]),
+            "group",
+            weight[0],
+            bias[0],
+            writes,
+            shift_out,
+            sets,
+        )
     )
     shape = (1, channels, *[1] * (len(node.shape) - 2))
     return _normalised(node, writes, shift_out, shape)

@@ -98,7 +98,7 @@ def _bias(run: Interpreter, node: Node) -> Activation | None:
         return None
     x = _expanded(values[acting[0]], node.shape)
     index = values[1 - acting[0]].index.expand(node.shape)
-    candidates = [use for use in run.found.linear[-8:] if bool((x.scale.min() >= use.writes.min()))]
+    candidates = [use for use in run.found.linear[-8:] if bool(x.scale.min() >= use.writes.min())]
     units = np.unique(x.scale.numpy())
     use = next((u for u in candidates if np.array_equal(np.sort(u.writes.reshape(-1)), units)), None)
     if use is None or (use.bias >= 0).any() or not _only_user(run, use.node, node):
@@ -113,9 +113,7 @@ def _bias(run: Interpreter, node: Node) -> Activation | None:
     table = np.zeros(run.scale.count, np.int64)
     table[pairs[:, 0]] = flat
     shift_out = run.shift.new(use.writes.size).reshape(use.writes.shape)
-    run.found.linear[run.found.linear.index(use)] = replace(
-        use, bias=table[use.writes], shift_out=shift_out
-    )
+    run.found.linear[run.found.linear.index(use)] = replace(use, bias=table[use.writes], shift_out=shift_out)
     table[use.writes.reshape(-1)] = shift_out.reshape(-1)
     return replace(x, shift=torch.from_numpy(table)[x.scale])
 
@@ -247,9 +245,7 @@ def root_mean_square(run: Interpreter, node: Node, source: int) -> Activation:
     return Activation(out, torch.zeros_like(out), torch.zeros_like(out))
 
 
-def _norm_weight(
-    run: Interpreter, node: Node, x: Activation, parameter: ParameterView
-) -> Activation | None:
+def _norm_weight(run: Interpreter, node: Node, x: Activation, parameter: ParameterView) -> Activation | None:
     """A parameter that multiplies the features of a normalisation without weight becomes its weight."""
     index = parameter.index.expand(node.shape)
     units = np.unique(x.scale.numpy())
@@ -269,7 +265,11 @@ def _norm_weight(
 
 def _number(value: Any) -> float | None:
     if isinstance(value, Constant):
-        if value.value is not None and value.value.numel() and bool((value.value == value.value.flatten()[0]).all()):
+        if (
+            value.value is not None
+            and value.value.numel()
+            and bool((value.value == value.value.flatten()[0]).all())
+        ):
             return float(value.value.flatten()[0])
         return None
     return float(value) if isinstance(value, int | float) else None
@@ -317,9 +317,7 @@ def _layer_scale(run: Interpreter, node: Node, x: Activation, parameter: Paramet
         rest = [n for i, n in enumerate(node.shape) if i != channel]
         atoms = run.null_source(node.index, int(np.prod(rest)))
         null = atoms.reshape(rest).unsqueeze(channel).expand(node.shape).contiguous()
-    return Activation(
-        torch.from_numpy(writes[back]).reshape(node.shape), torch.zeros_like(x.shift), null
-    )
+    return Activation(torch.from_numpy(writes[back]).reshape(node.shape), torch.zeros_like(x.shift), null)
 
 
 def _channel_axis(index: Tensor) -> int | None:

@@ -155,7 +155,7 @@ def _sparse_solver(families: list[Family], device: torch.device) -> Solve:
     scaled = (sp.diags(1 / scale) @ total @ sp.diags(1 / scale)).tocsc()
     n = len(scale)
     ridge = 1e-13
-    if n <= DENSE_BLOCK or scaled.nnz > 0.2 * n * n and n <= 6000:
+    if n <= DENSE_BLOCK or (scaled.nnz > 0.2 * n * n and n <= 6000):
         dense = torch.from_numpy(scaled.toarray()).to(device)
         dense.diagonal().add_(ridge)
         factor, info = torch.linalg.cholesky_ex(dense)

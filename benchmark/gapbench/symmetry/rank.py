@@ -37,13 +37,15 @@ def structural_ranks(
     null directions of a layer between two normalisations share.
     """
     sizes = [
-        FamilySize(kind, "", count) for kind, count in sorted(rescaling_kinds(bound.rescaling, detected).items())
+        FamilySize(kind, "", count)
+        for kind, count in sorted(rescaling_kinds(bound.rescaling, detected).items())
     ]
     floating = _floating(theta, found, bound.rescaling)
     if floating:
         sizes.append(FamilySize("rescaling of units", "without weights", -floating))
     sizes += [
-        FamilySize(kind, "", count) for kind, count in sorted(Counter(shift_kinds(bound.shifts, found)).items())
+        FamilySize(kind, "", count)
+        for kind, count in sorted(Counter(shift_kinds(bound.shifts, found)).items())
     ]
     readers = {null.node: null for null in detected.reader_nulls}
     for writer in detected.writer_nulls:
@@ -213,7 +215,11 @@ def _framing(
     for wanted in (False, True):
         matrices, missing = [], 0
         for number, (slot, (_, x, dual, _)) in enumerate(zip(mixing.space.slots, parts)):
-            if dual is wanted and number not in open_slots and not (slot.void == "bias" and free[slot.index].all()):
+            if (
+                dual is wanted
+                and number not in open_slots
+                and not (slot.void == "bias" and free[slot.index].all())
+            ):
                 matrices.append(x)
                 missing += void.get(slot.void, 0)
         if not matrices:
@@ -240,9 +246,7 @@ def _rotation_kernel(mixing: Mixing) -> int:
     return missing * (missing - 1) // 2
 
 
-def _chains(
-    pending: list[int], joins: dict[int, dict[int, list[tuple[int, int]]]]
-) -> list[list[int]]:
+def _chains(pending: list[int], joins: dict[int, dict[int, list[tuple[int, int]]]]) -> list[list[int]]:
     """Connected groups of spaces."""
     groups, left = [], set(pending)
     while left:

@@ -92,7 +92,9 @@ def _close(expressions: Expressions, sums: np.ndarray) -> tuple[Ids, np.ndarray]
             return representative, sign
 
 
-def _matrix(expressions: Expressions, sums: np.ndarray, representative: Ids, sign: np.ndarray) -> sp.csr_matrix:
+def _matrix(
+    expressions: Expressions, sums: np.ndarray, representative: Ids, sign: np.ndarray
+) -> sp.csr_matrix:
     """All remaining relations, one a row, in terms of representatives."""
     resolved = np.concatenate([representative[sums], sign[sums]], axis=1)
     _, first = np.unique(resolved, axis=0, return_index=True)  # many sums say the same
@@ -174,10 +176,10 @@ def _null_space(matrix: sp.csr_matrix) -> tuple[sp.csr_matrix, int]:
         own = entries.col == pivots[entries.row]
         diagonal = np.zeros(len(pivots))
         diagonal[entries.row[own]] = entries.data[own]
-        others = sp.csr_matrix(
-            (entries.data[~own], (entries.row[~own], entries.col[~own])), shape=part.shape
-        )
+        others = sp.csr_matrix((entries.data[~own], (entries.row[~own], entries.col[~own])), shape=part.shape)
         values = sp.diags(-1.0 / diagonal) @ (others @ solution)
-        place = sp.csr_matrix((np.ones(len(pivots)), (pivots, np.arange(len(pivots)))), shape=(n, len(pivots)))
+        place = sp.csr_matrix(
+            (np.ones(len(pivots)), (pivots, np.arange(len(pivots)))), shape=(n, len(pivots))
+        )
         solution = solution + place @ values
     return solution.tocsr(), unsolved

@@ -120,7 +120,9 @@ class Findings:
     events: list[Event] = field(default_factory=list)
     uncovered: dict[str, int] = field(default_factory=dict)
     diagonal: list[Ids] = field(default_factory=list)
-    norm_diagonal: list[Ids] = field(default_factory=list)  # outputs of normalisations: not mixed but for a rotation
+    norm_diagonal: list[Ids] = field(
+        default_factory=list
+    )  # outputs of normalisations: not mixed but for a rotation
     norm_only: list[Ids] = field(default_factory=list)  # frozen for rescaling, free for rotation
     spoiled: set[int] = field(default_factory=set)  # writers whose null direction is seen somewhere
     null_writers: dict[int, np.ndarray] = field(default_factory=dict)

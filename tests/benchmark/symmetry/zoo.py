@@ -54,7 +54,9 @@ class Attention(nn.Module):
 
 
 class Block(nn.Module):
-    def __init__(self, dim: int, heads: int, post: bool, norm: Callable[[], nn.Module], act: nn.Module) -> None:
+    def __init__(
+        self, dim: int, heads: int, post: bool, norm: Callable[[], nn.Module], act: nn.Module
+    ) -> None:
         super().__init__()
         self.n1, self.n2, self.post = norm(), norm(), post
         self.attention = Attention(dim, heads)
@@ -72,7 +74,16 @@ class ViT(nn.Module):
     """Patches of 2 x 2 from 4 x 4 images: four tokens."""
 
     def __init__(
-        self, dim=6, heads=2, blocks=1, pool="mean", post=False, affine=True, act=None, norm="layer", last=True
+        self,
+        dim=6,
+        heads=2,
+        blocks=1,
+        pool="mean",
+        post=False,
+        affine=True,
+        act=None,
+        norm="layer",
+        last=True,
     ):
         super().__init__()
 
@@ -85,9 +96,7 @@ class ViT(nn.Module):
         self.patch = nn.Conv2d(1, dim, 2, 2)
         self.cls = nn.Parameter(torch.randn(1, 1, dim)) if pool == "cls" else None
         self.pos = nn.Parameter(torch.randn(1, 5 if pool == "cls" else 4, dim))
-        self.blocks = nn.Sequential(
-            *[Block(dim, heads, post, make, act or nn.GELU()) for _ in range(blocks)]
-        )
+        self.blocks = nn.Sequential(*[Block(dim, heads, post, make, act or nn.GELU()) for _ in range(blocks)])
         self.norm = make() if last and not post else nn.Identity()
         self.head = nn.Linear(dim, 3)
 

@@ -1,0 +1,30 @@
+"""The loss in coordinates relative to each parameter: theta_i (1 + xi_i)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from gapbench.curvature.loss import Landscape
+
+
+class ElementwiseLandscape:
+    """xi (d,) -> L(theta + |theta| xi): Euclidean balls in xi are those of adaptive sharpness."""
+
+    def __init__(self, landscape: Landscape):
+        self.landscape = landscape
+        self.origin = landscape.theta()
+        self.sizes = self.origin.abs()
+
+    def theta(self) -> Tensor:
+        """The network's own parameters: xi = 0."""
+        return torch.zeros_like(self.origin)
+
+    def value(self, theta: Tensor | None = None) -> float:
+        xi = self.theta() if theta is None else theta
+        return self.landscape.value(self.origin + self.sizes * xi)
+
+    def value_and_gradient(self, theta: Tensor | None = None) -> tuple[float, Tensor]:
+        xi = self.theta() if theta is None else theta
+        value, gradient = self.landscape.value_and_gradient(self.origin + self.sizes * xi)
+        return value, self.sizes * gradient

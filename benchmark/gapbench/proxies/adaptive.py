@@ -1,0 +1,128 @@
+"""Sharpness and curvature measured relative to the size of each parameter."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gapbench.proxies.options import count, norm_of
+from gapbench.proxies.registry import proxy
+from gapbench.proxies.results import Estimate
+from gapbench.proxies.sharpness import maximum_details
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+    from gapbench.proxies.context import Context
+
+
+def _positive(radius: float) -> float:
+    if not radius > 0:
+        raise ValueError(f"radius = {radius!r} must be positive")
+    return float(radius)
+
+
+@proxy("sharpness_adaptive", reference="Kwon et al. 2021; Andriushchenko et al. 2023, eq. 2")
+def sharpness_adaptive(
+    context: Context, *, radius: float = 0.1, norm: str = "l2", steps: int = 20, restarts: int = 1
+) -> Estimate:
+    """max over |delta / |theta|| <= radius of L(theta + delta) - L(theta), in the norm "l2" or "linf".
+
+    Unchanged by rescalings of units; zero parameters stay zero. A lower bound of the maximum, as in
+    `sharpness_full`; the ascent starts also from the maximiser of `sharpness_adaptive_quotient`.
+    """
+    from gapbench.curvature.elementwise import ElementwiseLandscape
+    from gapbench.curvature.sharpness import maximise
+
+    radius, norm = _positive(radius), norm_of(norm)
+    steps, restarts = count("steps", steps, 1), count("restarts", restarts, 1)
+    surface = ElementwiseLandscape(context.landscape)
+    warm = (_quotient_maximum(context, radius, norm, steps, restarts).perturbation,)
+    best = maximise(surface, radius, steps, restarts, context.generator, warm_starts=warm, norm=norm)
+    return Estimate(best.value, details=maximum_details(best, radius, steps, restarts) | {"norm": norm})
+
+
+def _quotient_maximum(context: Context, radius: float, norm: str, steps: int, restarts: int):  # type: ignore[no-untyped-def]
+    import torch
+
+    from gapbench.curvature.elementwise import ElementwiseLandscape
+    from gapbench.curvature.sharpness import maximise
+    from gapbench_tasks.seeds import named_seed
+
+    key = f"adaptive_maximum {radius!r} {norm} {steps} {restarts}"
+    if key not in context._cache:
+        generator = torch.Generator().manual_seed(named_seed("adaptive ascent", context.seed))
+        context._cache[key] = maximise(
+            ElementwiseLandscape(context.landscape),
+            radius,
+            steps,
+            restarts,
+            generator,
+            context.symmetry.project_relative,
+            norm=norm,
+        )
+    return context._cache[key]
+
+
+@proxy(
+    "sharpness_adaptive_quotient", reference="Kwon et al. 2021, orthogonal to the exponents of all rescalings"
+)
+def sharpness_adaptive_quotient(
+    context: Context, *, radius: float = 0.1, norm: str = "l2", steps: int = 20, restarts: int = 1
+) -> Estimate:
+    """`sharpness_adaptive` over perturbations whose ratios delta / |theta| are orthogonal to all rescalings.
+
+    An invariant of rescalings of units and of output scales of normalisations, as is the adaptive metric.
+    """
+    radius, norm = _positive(radius), norm_of(norm)
+    steps, restarts = count("steps", steps, 1), count("restarts", restarts, 1)
+    best = _quotient_maximum(context, radius, norm, steps, restarts)
+    details = maximum_details(best, radius, steps, restarts) | {
+        "norm": norm,
+        "rescalings": context.symmetry.rescalings,
+    }
+    return Estimate(best.value, details=details)
+
+
+@proxy("sharpness_average_adaptive", reference="Andriushchenko et al. 2023, section 2")
+def sharpness_average_adaptive(
+    context: Context, *, radius: float = 0.1, norm: str = "l2", samples: int = 50
+) -> Estimate:
+    """Mean rise under delta ~ N(0, radius^2 theta^2) ("l2") or uniform in |delta_i| <= radius |theta_i| ("linf").
+
+    Antithetic pairs; the standard error covers the perturbations drawn.
+    """
+    import torch
+
+    from gapbench.curvature.elementwise import ElementwiseLandscape
+    from gapbench.curvature.sharpness import average
+
+    radius, norm = _positive(radius), norm_of(norm)
+    surface = ElementwiseLandscape(context.landscape)
+
+    def draw(generator: torch.Generator) -> Tensor:
+        size = (context.landscape.dimension,)
+        if norm == "linf":
+            values = torch.rand(size, generator=generator, dtype=torch.float64) * 2 - 1
+        else:
+            values = torch.randn(size, generator=generator, dtype=torch.float64)
+        return (radius * values).to(device=surface.origin.device, dtype=surface.origin.dtype)
+
+    found = average(surface, radius, count("samples", samples, 2), context.generator, draw=draw)
+    details = {"radius": radius, "norm": norm, "samples": samples}
+    return Estimate(found.value, found.standard_error, details)
+
+
+@proxy("adaptive_trace", reference="Tsuzuku et al. 2020; sum of theta_i^2 H_ii")
+def adaptive_trace(context: Context, *, probes: int = 32, exact_below: int = 512) -> Estimate:
+    """sum_i theta_i^2 H_ii, the trace of the Hessian relative to each parameter.
+
+    Unchanged by rescalings of units. Exact for networks that are piecewise affine in each parameter tensor and
+    for at most `exact_below` parameters; otherwise the exact Gauss-Newton part plus Hutchinson's estimate
+    of the rest with `probes` Rademacher vectors, whose standard error is given.
+    """
+    from gapbench.curvature.trace import adaptive_trace as trace_of
+
+    found = trace_of(context.landscape, context.generator, count("probes", probes, 2), int(exact_below))
+    details = {"method": found.method, "gauss_newton_trace": found.gauss_newton, **found.details}
+    return Estimate(found.value, found.standard_error, details)

@@ -1,0 +1,49 @@
+"""Every Euclidean sharpness and trace at the balanced representative of the network's orbit.
+
+There they are invariants of the orbit: no function-preserving transformation changes them.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from gapbench.proxies import hessian, sharpness
+from gapbench.proxies.registry import proxy
+from gapbench.proxies.results import Estimate
+
+if TYPE_CHECKING:
+    from gapbench.proxies.context import Context
+
+BASES = {
+    "sharpness_full": sharpness.sharpness_full,
+    "sharpness_quotient": sharpness.sharpness_quotient,
+    "sharpness_average_full": sharpness.sharpness_average_full,
+    "sharpness_average_quotient": sharpness.sharpness_average_quotient,
+    "hessian_trace": hessian.hessian_trace,
+    "hessian_trace_quotient": hessian.hessian_trace_quotient,
+    "hessian_trace_per_dimension": hessian.hessian_trace_per_dimension,
+    "hessian_trace_quotient_per_dimension": hessian.hessian_trace_quotient_per_dimension,
+    "hessian_top_eigenvalue": hessian.hessian_top_eigenvalue,
+}
+
+
+def _balanced(name: str, base: Callable[..., Estimate]) -> Callable[..., Estimate]:
+    @functools.wraps(base)
+    def measured(context: Context, **options: Any) -> Estimate:
+        at_balance = context.balanced
+        at_balance.seed = context.seed
+        found = base(at_balance, **options)
+        return Estimate(
+            found.value, found.standard_error, {**found.details, "balanced_norm": context.balanced_norm}
+        )
+
+    measured.__doc__ = f"`{name}` at the balanced representative of the orbit.\n\n{base.__doc__}"
+    return measured
+
+
+for _name, _base in BASES.items():
+    proxy(f"{_name}_balanced", reference="Kempf and Ness 1979; balanced representative")(
+        _balanced(_name, _base)
+    )
