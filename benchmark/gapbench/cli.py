@@ -14,6 +14,12 @@ from gapbench import __version__
 COMMANDS = {
     "run": "train, measure, score and build the board of a suite; resumes",
     "score": "rank statistics of your own table of networks and measures",
+    "new": "write a commented template of a proxy",
+    "check": "is this proxy valid, pure, repeatable, invariant to what, how fast",
+    "submit": "measure a proxy on a trained population in a sandbox, add it to the board",
+    "verify": "measure an entry again, on the same or on freshly trained networks",
+    "measure": "all proxies of a network that you trained yourself",
+    "import-population": "make networks trained elsewhere a population of their own",
     "list": "list tasks, models, proxies or suites",
     "info": "versions, devices and data found",
     "fetch": "download CIFAR-10 or MNIST into the data folder, verified",
@@ -31,8 +37,8 @@ class _Lazy(click.Group):
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
             return None
-        module = importlib.import_module(f"gapbench.commands.{name}")
-        command: click.Command = getattr(module, f"{name}_command")
+        module = importlib.import_module(f"gapbench.commands.{name.replace('-', '_')}")
+        command: click.Command = getattr(module, f"{name.replace('-', '_')}_command")
         return command
 
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:

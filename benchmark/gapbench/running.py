@@ -25,6 +25,7 @@ class Run:
     """A run's tables. `problems` are things the last call could not do; its results are complete without them.
 
     `population`, `measurements`: see `gapbench.tables`. `cells` is the plan: the keys of all its networks.
+    `entries` are the submitted proxies (`gapbench.submission.entry`).
     """
 
     folder: Path
@@ -34,6 +35,7 @@ class Run:
     population: pd.DataFrame = field(repr=False)
     measurements: pd.DataFrame = field(repr=False)
     problems: tuple[str, ...] = ()
+    entries: tuple[dict[str, Any], ...] = field(default=(), repr=False)
 
     @property
     def failures(self) -> list[str]:
@@ -75,11 +77,13 @@ class Run:
         """Label -> `worse` or `better`."""
         from gapbench.proxies.registry import proxy_entry
 
-        return {r.label: proxy_entry(r.proxy).higher_means for r in self.proxies}
+        own = {r.label: proxy_entry(r.proxy).higher_means for r in self.proxies}
+        return own | {entry["label"]: entry["higher_means"] for entry in self.entries}
 
     def build_board(self, scores: pd.DataFrame | None = None) -> Path:
         """Write `board/` afresh; returns the page."""
         from gapbench.proxies.registry import proxy_entry
+        from gapbench.submission.entry import board_entry
         from gapbench_leaderboard.board import build
 
         entries = {}
@@ -93,6 +97,7 @@ class Run:
                 "higher_means": entry.higher_means,
                 "options": dict(request.options),
             }
+        entries |= {entry["label"]: board_entry(entry) for entry in self.entries}
         build(
             self.folder / "board",
             population=self.population,
@@ -221,9 +226,17 @@ def choose_proxies(suite: Suite, names: Sequence[str] | None) -> tuple[ProxyRequ
     return tuple(dict.fromkeys(chosen))
 
 
-def open_run(folder: str | os.PathLike[str], problems: tuple[str, ...] = ()) -> Run:
-    """Open a run's folder without changing anything. Raises `GapbenchError` if it holds none."""
+def open_run(
+    folder: str | os.PathLike[str],
+    problems: tuple[str, ...] = (),
+    drafts: Sequence[dict[str, Any]] = (),
+) -> Run:
+    """Open a run's folder without changing anything. Raises `GapbenchError` if it holds none.
+
+    `drafts` are entries that are not written yet, or are to stand in for those of the same identity.
+    """
     from gapbench.population.store import Store
+    from gapbench.submission.entry import load_entries
     from gapbench.tables import measurement_table, population_table
 
     path = Path(folder)
@@ -231,21 +244,42 @@ def open_run(folder: str | os.PathLike[str], problems: tuple[str, ...] = ()) -> 
         stored = store.meta("suite")
         if stored is None:
             raise GapbenchError(f"{path} has a run.sqlite, but no suite was run there yet.")
-        suite = parse_suite(stored["text"], f"of {path}")
+        suite = _imported(stored) if stored.get("imported") else parse_suite(stored["text"], f"of {path}")
         cells = tuple(store.meta("plan") or ())
         requests = tuple(
             ProxyRequest(name, tuple((k, v) for k, v in options), label)
             for name, options, label in store.meta("proxies") or ()
         )
+        identities = {entry["id"] for entry in drafts}
+        entries = [entry for entry in load_entries(path) if entry["id"] not in identities]
+        entries += drafts
+        labels = [r.label for r in requests] + [entry["label"] for entry in entries]
         return Run(
             folder=path,
             suite=suite,
             proxies=requests,
             cells=cells,
             population=population_table(store, cells, suite.axes),
-            measurements=measurement_table(store, cells, [r.label for r in requests]),
+            measurements=measurement_table(store, cells, labels),
             problems=problems,
+            entries=tuple(entries),
         )
+
+
+def _imported(stored: dict[str, Any]) -> Suite:
+    """What stands for the suite of a population that was trained elsewhere."""
+    return Suite(
+        name=stored["name"],
+        version=stored["version"],
+        summary="Networks trained elsewhere.",
+        configurations=(),
+        proxies=(),
+        samples=stored["samples"],
+        measure_seed=0,
+        loss="cross_entropy",
+        axes=tuple(stored["axes"]),
+        text="",
+    )
 
 
 def _same_suite(store: Any, suite: Suite, folder: Path) -> None:

@@ -70,6 +70,8 @@ def population_table(store: Store, cells: Sequence[str], axes: Sequence[str]) ->
 
 
 def _axis_values(description: Mapping[str, Any], axes: Sequence[str]) -> dict[str, Any]:
+    if "imported" in description:  # its axes are columns of somebody's table
+        return {axis: description["training"].get(axis) for axis in axes}
     defaults_of_task = task_options(description["task"]["name"])
     defaults_of_task["data_seed"] = defaults_of_task.pop("seed")
     options = defaults_of_task | description["task"]["options"]

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gapbench_models.registry import ModelFamily, describe, list_models
+from gapbench_models.registry import ModelFamily, broken_plugins, describe, list_models
 
 if TYPE_CHECKING:
     from torch import nn
 
-__all__ = ["ModelFamily", "build_model", "describe", "list_models", "parameter_count"]
+__all__ = ["ModelFamily", "broken_plugins", "build_model", "describe", "list_models", "parameter_count"]
 
 
 def build_model(

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any, Literal
+from functools import cache
+from re import fullmatch
+from typing import Any
+
+from gapbench_models import plugins
 
 
 @dataclass(frozen=True)
@@ -27,7 +31,7 @@ class ModelFamily:
     """
 
     name: str
-    library: Literal["timm", "torchvision", "plain"]
+    library: str
     description: str
     width: str
     activations: tuple[str, ...]
@@ -51,7 +55,31 @@ class ModelFamily:
 
 def list_models() -> list[str]:
     """Names of all families, plain ones first, then by library and name."""
-    return list(_FAMILIES)
+    return list(_known()[0])
+
+
+def broken_plugins() -> list[tuple[str, str]]:
+    """(name, reason) of installed plug-ins for model families that cannot be used."""
+    return list(_known()[1])
+
+
+@cache
+def _known() -> tuple[dict[str, ModelFamily], list[tuple[str, str]]]:
+    """Families by name, those of plug-ins last, and (name, reason) of plug-ins that cannot be used."""
+    families = dict(_FAMILIES)
+    broken: list[tuple[str, str]] = []
+    objects, failed = plugins.load()
+    broken += failed
+    for found in objects:
+        if not isinstance(found, ModelFamily):
+            broken.append((str(found)[:100], f"a {type(found).__name__}, not a gapbench_models.ModelFamily"))
+        elif not fullmatch(r"[a-z][a-z0-9_]*/[a-z][a-z0-9_]*", found.name):
+            broken.append((found.name, "its name must be library/architecture in lower-case letters"))
+        elif found.name in families:
+            broken.append((found.name, "there is already a family of this name"))
+        else:
+            families[found.name] = found
+    return families, broken
 
 
 def describe(name: str) -> ModelFamily:
@@ -61,17 +89,18 @@ def describe(name: str) -> ModelFamily:
         ValueError: an unknown name; the message suggests near ones.
     """
     try:
-        return _FAMILIES[name]
+        return _known()[0][name]
     except (KeyError, TypeError):
         raise ValueError(_unknown(name)) from None
 
 
 def _unknown(name: object) -> str:
+    families = _known()[0]
     wanted = str(name).strip().lower()
     architecture = wanted.rpartition("/")[2]
-    near = [known for known in _FAMILIES if known.rpartition("/")[2] == architecture]
-    near += [known for known in get_close_matches(wanted, _FAMILIES, n=3, cutoff=0.6) if known not in near]
-    by_architecture = {known.rpartition("/")[2]: known for known in _FAMILIES}
+    near = [known for known in families if known.rpartition("/")[2] == architecture]
+    near += [known for known in get_close_matches(wanted, families, n=3, cutoff=0.6) if known not in near]
+    by_architecture = {known.rpartition("/")[2]: known for known in families}
     near += [
         by_architecture[close]
         for close in get_close_matches(architecture, by_architecture, n=2, cutoff=0.6)
@@ -79,7 +108,7 @@ def _unknown(name: object) -> str:
     ]
     if near:
         return f"unknown model family {name!r}; did you mean {' or '.join(near)}?"
-    return f"unknown model family {name!r}; known are {', '.join(_FAMILIES)}"
+    return f"unknown model family {name!r}; known are {', '.join(families)}"
 
 
 def _plain(name: str, description: str, width: str, **rest: Any) -> ModelFamily:
@@ -97,7 +126,7 @@ def _torchvision(name: str, description: str, width: str, module: str, **rest: A
 
 
 def _family(
-    library: Literal["timm", "torchvision", "plain"],
+    library: str,
     name: str,
     description: str,
     width: str,

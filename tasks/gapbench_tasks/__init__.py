@@ -3,6 +3,7 @@
 from gapbench_tasks.errors import NotDefined, TaskError
 from gapbench_tasks.registry import (
     TaskEntry,
+    broken_plugins,
     canonical_option,
     list_tasks,
     load_task,
@@ -17,6 +18,7 @@ __all__ = [
     "Task",
     "TaskEntry",
     "TaskError",
+    "broken_plugins",
     "canonical_option",
     "list_tasks",
     "load_task",

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import importlib
 import inspect
 import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from gapbench_tasks import plugins
 from gapbench_tasks.errors import TaskError
 
 if TYPE_CHECKING:
@@ -26,7 +29,7 @@ class TaskEntry:
     data: str | None = None  # the data set it reads from the data folder
 
 
-_ENTRIES = {
+_BUILT_IN = {
     entry.name: entry
     for entry in (
         TaskEntry(
@@ -55,18 +58,43 @@ _ENTRIES = {
 }
 
 
+@functools.cache
+def _known() -> tuple[dict[str, TaskEntry], list[tuple[str, str]]]:
+    """Entries by name, those of plug-ins included, and (name, reason) of plug-ins that cannot be used."""
+    entries = dict(_BUILT_IN)
+    broken: list[tuple[str, str]] = []
+    objects, failed = plugins.load()
+    broken += failed
+    for found in objects:
+        if not isinstance(found, TaskEntry):
+            broken.append((str(found)[:100], f"a {type(found).__name__}, not a gapbench_tasks.TaskEntry"))
+        elif not re.fullmatch(r"[a-z][a-z0-9_]{0,63}", found.name):
+            broken.append((found.name, "its name must be lower-case letters, digits and '_'"))
+        elif found.name in entries:
+            broken.append((found.name, "there is already a task of this name"))
+        else:
+            entries[found.name] = found
+    return entries, broken
+
+
+def broken_plugins() -> list[tuple[str, str]]:
+    """(name, reason) of installed plug-ins for tasks that cannot be used."""
+    return list(_known()[1])
+
+
 def list_tasks() -> list[str]:
     """Names of all tasks."""
-    return sorted(_ENTRIES)
+    return sorted(_known()[0])
 
 
 def task_entry(name: str) -> TaskEntry:
     """The entry of a task; raises `TaskError` with near misses for an unknown name."""
-    if name not in _ENTRIES:
-        near = difflib.get_close_matches(name, _ENTRIES, n=1)
+    entries = _known()[0]
+    if name not in entries:
+        near = difflib.get_close_matches(name, entries, n=1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
-        raise TaskError(f"There is no task {name!r}.{hint} Tasks: {', '.join(sorted(_ENTRIES))}.")
-    return _ENTRIES[name]
+        raise TaskError(f"There is no task {name!r}.{hint} Tasks: {', '.join(sorted(entries))}.")
+    return entries[name]
 
 
 def _loader(name: str) -> Callable[..., Task]:

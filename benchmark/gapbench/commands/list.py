@@ -21,6 +21,25 @@ def list_command(kind: str, as_json: bool) -> None:
     width = max(len(row["name"]) for row in rows)
     for row in rows:
         click.echo(f"{row['name']:{width}}  {row['summary']}")
+    for name, reason in _broken(kind):
+        click.echo(f"The plug-in {name} cannot be used: {reason}", err=True)
+
+
+def _broken(kind: str) -> list[tuple[str, str]]:
+    """Installed plug-ins that cannot be used; none for suites."""
+    if kind == "tasks":
+        from gapbench_tasks import broken_plugins as tasks
+
+        return tasks()
+    if kind == "models":
+        from gapbench_models import broken_plugins as models
+
+        return models()
+    if kind == "proxies":
+        from gapbench.proxies.registry import broken_plugins as proxies
+
+        return proxies()
+    return []
 
 
 def _tasks() -> list[dict[str, str]]:

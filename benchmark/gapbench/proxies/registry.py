@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from gapbench.errors import GapbenchError, did_you_mean
+from gapbench.proxies import plugins
 
 DIRECTIONS = ("worse", "better")
 BUILT_IN = ("norms", "margins", "sharpness", "hessian", "adaptive", "geodesic", "balanced", "baselines")
@@ -36,6 +37,7 @@ class ProxyEntry:
 
 
 _ENTRIES: dict[str, ProxyEntry] = {}
+_broken: list[tuple[str, str]] = []
 _loaded = False
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -102,6 +104,13 @@ def _load_built_in() -> None:
         _loaded = True
         for module in BUILT_IN:
             importlib.import_module(f"gapbench.proxies.{module}")
+        _broken.extend(plugins.load())
+
+
+def broken_plugins() -> list[tuple[str, str]]:
+    """(name, reason) of installed plug-ins for proxies that cannot be imported."""
+    _load_built_in()
+    return list(_broken)
 
 
 def list_proxies() -> list[str]:

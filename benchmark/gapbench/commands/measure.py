@@ -1,0 +1,112 @@
+"""`gapbench measure`: all proxies of a network that somebody trained elsewhere."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from gapbench.commands.parsing import options_of
+
+
+@click.command("measure")
+@click.argument("factory", metavar="MODULE:FACTORY")
+@click.option("--weights", required=True, type=click.Path(path_type=Path), help="State dict of the network.")
+@click.option(
+    "--data",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="Training examples: .npz with inputs, targets; with --task the data folder.",
+)
+@click.option("--task", help="A task of gapbench that it was trained on, instead of a data file.")
+@click.option(
+    "--task-option", "task_options", multiple=True, metavar="NAME=VALUE", help="As train_size=1000."
+)
+@click.option("--initial", type=click.Path(path_type=Path), help="State dict at initialisation.")
+@click.option("--argument", "arguments", multiple=True, metavar="NAME=VALUE", help="For the factory.")
+@click.option("--proxies", help="Only these, separated by commas.")
+@click.option(
+    "--samples",
+    type=click.IntRange(min=2),
+    default=256,
+    show_default=True,
+    help="Examples to differentiate on.",
+)
+@click.option(
+    "--loss", type=click.Choice(["cross_entropy", "mse"]), default="cross_entropy", show_default=True
+)
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+@click.option("--device", default="auto", type=click.Choice(["auto", "cpu", "cuda"]), show_default=True)
+@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+def measure_command(
+    factory: str,
+    weights: Path,
+    data: Path,
+    task: str | None,
+    task_options: tuple[str, ...],
+    initial: Path | None,
+    arguments: tuple[str, ...],
+    proxies: str | None,
+    samples: int,
+    loss: str,
+    seed: int,
+    device: str,
+    as_json: bool,
+) -> None:
+    """Measure every proxy on your own network, made by MODULE:FACTORY (or FILE.py:FACTORY).
+
+    The factory's code runs in this process, as your own.
+    """
+    from gapbench.environment import choose_device
+    from gapbench.errors import GapbenchError
+    from gapbench.proxies.registry import list_proxies, proxy_entry
+    from gapbench.submission.foreign import load_network, read_examples
+    from gapbench.submission.foreign_measuring import measurements_of
+
+    if task_options and task is None:
+        raise GapbenchError("--task-option goes with --task.")
+    names = [n.strip() for n in proxies.split(",") if n.strip()] if proxies is not None else list_proxies()
+    for name in names:
+        proxy_entry(name)
+    chosen = choose_device(device)
+    made = options_of(arguments)
+    network = load_network(factory, weights, made).to(chosen)
+    start = None if initial is None else load_network(factory, initial, made).to(chosen)
+    if task is None:
+        inputs, targets = read_examples(data)
+    else:
+        from gapbench_tasks import load_task
+
+        split = load_task(task, data, **options_of(task_options)).train
+        inputs, targets = split.inputs, split.targets
+    found = measurements_of(
+        network, inputs, targets, names, initial=start, samples=samples, loss=loss, seed=seed
+    )
+    rows: list[dict[str, Any]] = [
+        {
+            "proxy": m.proxy,
+            "value": m.value,
+            "standard_error": m.standard_error,
+            "seconds": m.seconds,
+            "status": m.status,
+            "reason": m.reason,
+        }
+        for m in found
+    ]
+    if as_json:
+        click.echo(json.dumps(rows, indent=2, allow_nan=False))
+    else:
+        width = max(len(row["proxy"]) for row in rows)
+        click.echo(f"{'proxy':<{width}}  {'value':>13}  {'std. error':>10}  {'seconds':>8}")
+        for row in rows:
+            if row["status"] == "ok":
+                error = "" if row["standard_error"] is None else f"{row['standard_error']:.3g}"
+                click.echo(
+                    f"{row['proxy']:<{width}}  {row['value']:>13.6g}  {error:>10}  {row['seconds']:>8.3f}"
+                )
+            else:
+                click.echo(f"{row['proxy']:<{width}}  {row['status'].replace('_', ' ')}: {row['reason']}")
+    if any(row["status"] == "failed" for row in rows):
+        raise click.exceptions.Exit(1)

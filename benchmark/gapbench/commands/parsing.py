@@ -1,0 +1,54 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gapbench.errors import GapbenchError
+
+if TYPE_CHECKING:
+    from gapbench.submission.limits import Limits
+
+
+def limit_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """`--time-limit` and `--memory-limit`."""
+    command = click.option(
+        "--memory-limit",
+        type=click.FloatRange(min=0.1),
+        default=4.0,
+        show_default=True,
+        help="GiB beyond the network, its data and the libraries.",
+    )(command)
+    return click.option(
+        "--time-limit",
+        type=click.FloatRange(min=0.1),
+        default=60.0,
+        show_default=True,
+        help="Seconds for each network.",
+    )(command)
+
+
+def limits_of(time_limit: float, memory_limit: float) -> Limits:
+    """The limits that the options give."""
+    from gapbench.submission.limits import Limits
+
+    return Limits(seconds=time_limit, memory=int(memory_limit * 2**30))
+
+
+def options_of(texts: Sequence[str]) -> dict[str, Any]:
+    """NAME=VALUE texts as a table; values are numbers, true, false, or text. Raises `GapbenchError`."""
+    found: dict[str, Any] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name.isidentifier():
+            raise GapbenchError(f"--option {text!r}: give NAME=VALUE.")
+        try:
+            parsed = json.loads(value)
+        except ValueError:
+            parsed = value
+        found[name] = parsed if isinstance(parsed, bool | int | float | str) else value
+    return found

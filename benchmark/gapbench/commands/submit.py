@@ -1,0 +1,84 @@
+"""`gapbench submit`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from gapbench.commands.parsing import limit_options, limits_of, options_of
+
+
+@click.command("submit")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--run", required=True, type=click.Path(path_type=Path), help="Folder of a trained population.")
+@click.option("--name", help="Name on the board (default: the proxy's).")
+@click.option("--authors", default="", help="Who it is by.")
+@click.option("--paper", default="", help="Where it is described.")
+@click.option("--proxy", help="Which one, if the file registers several.")
+@click.option("--option", "options", multiple=True, metavar="NAME=VALUE", help="An option of the proxy.")
+@click.option("--data", "data_dir", type=click.Path(path_type=Path), help="Data folder (or GAPBENCH_DATA).")
+@click.option("--workers", type=click.IntRange(min=1), help="Processes at a time (default: one per core).")
+@click.option("--retry-failed", is_flag=True, help="Measure again where it has status failed.")
+@click.option("--unsandboxed", is_flag=True, help="Without a sandbox: only for files that you trust.")
+@limit_options
+def submit_command(
+    file: Path,
+    run: Path,
+    name: str | None,
+    authors: str,
+    paper: str,
+    proxy: str | None,
+    options: tuple[str, ...],
+    data_dir: Path | None,
+    workers: int | None,
+    retry_failed: bool,
+    unsandboxed: bool,
+    time_limit: float,
+    memory_limit: float,
+) -> None:
+    """Measure the proxy in FILE on every network of a run, and add it to the run's board.
+
+    FILE runs in a sandbox that holds one network with its training data at a time. The same command again
+    goes on after a kill; the same file again changes nothing; a changed file is a new version.
+    """
+    from gapbench.submission.submitting import submit
+
+    done = submit(
+        file,
+        run,
+        name=name,
+        authors=authors,
+        paper=paper,
+        proxy=proxy,
+        options=options_of(options),
+        limits=limits_of(time_limit, memory_limit),
+        unsandboxed=unsandboxed,
+        workers=workers,
+        data_dir=data_dir,
+        retry_failed=retry_failed,
+        say=click.echo,
+    )
+    if done.entry is None:
+        click.echo("Not entered:", err=True)
+        for reason in done.refusals:
+            click.echo(f"  {reason}", err=True)
+        click.echo("`gapbench check` says what to change; nothing else of the run was touched.", err=True)
+        raise click.exceptions.Exit(1)
+    entry, claimed = done.entry, done.entry["claimed"]
+    if not done.changed:
+        click.echo(f"{entry['label']} is on the board already, from the same file; nothing was changed.")
+    statuses = ", ".join(f"{count} {status}" for status, count in entry["statuses"].items())
+    click.echo(f"{entry['label']}: {statuses}.")
+    if claimed["value"] is not None:
+        click.echo(
+            f"tau with the gap {claimed['value']:.3f} [{claimed['low']:.3f}, {claimed['high']:.3f}] over "
+            f"{claimed['models']} networks: claimed, not verified."
+            if claimed["low"] is not None and claimed["high"] is not None
+            else f"tau with the gap {claimed['value']:.3f} over {claimed['models']} networks."
+        )
+    click.echo(f"Entry: {run / 'entries' / (entry['id'] + '.json')}")
+    if entry["statuses"].get("failed"):
+        for failure in done.failures[:10]:
+            click.echo(f"  {failure}", err=True)
+        raise click.exceptions.Exit(1)

@@ -1,0 +1,50 @@
+"""`gapbench verify`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+
+@click.command("verify")
+@click.argument("entry")
+@click.option("--run", required=True, type=click.Path(path_type=Path), help="Folder of the run.")
+@click.option("--fresh-seeds", is_flag=True, help="On a newly trained population that the author never saw.")
+@click.option("--out", type=click.Path(path_type=Path), help="Folder of that population (resumes).")
+@click.option("--data", "data_dir", type=click.Path(path_type=Path), help="Data folder (or GAPBENCH_DATA).")
+@click.option("--workers", type=click.IntRange(min=1), help="Processes at a time (default: one per core).")
+@click.option("--unsandboxed", is_flag=True, help="Without a sandbox: only for files that you trust.")
+def verify_command(
+    entry: str,
+    run: Path,
+    fresh_seeds: bool,
+    out: Path | None,
+    data_dir: Path | None,
+    workers: int | None,
+    unsandboxed: bool,
+) -> None:
+    """Measure ENTRY (its name on the board, or a JSON file) again; confirm or refute it.
+
+    The outcome is kept in the entry and shown on the board. Exit code 1 if it is refuted.
+    """
+    from gapbench.errors import GapbenchError
+    from gapbench.submission.verifying import verify
+
+    if out is not None and not fresh_seeds:
+        raise GapbenchError("--out goes with --fresh-seeds.")
+    found = verify(
+        entry,
+        run,
+        fresh_seeds=fresh_seeds,
+        out=out,
+        unsandboxed=unsandboxed,
+        workers=workers,
+        data_dir=data_dir,
+        say=click.echo,
+    )
+    click.echo(f"{found.outcome} on the {found.kind}: {found.text}")
+    if not found.written:
+        click.echo("The entry is not one of this run; nothing was written.")
+    if found.outcome != "confirmed":
+        raise click.exceptions.Exit(1)

@@ -1,0 +1,88 @@
+"""A trained population as a submission sees it: the networks that can be measured, and what identifies it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from gapbench.errors import GapbenchError
+from gapbench.suite import Configuration, Suite, parse_suite
+
+
+@dataclass(frozen=True)
+class Member:
+    """A trained network: its key, the checksum of its weight file, and how it was made."""
+
+    key: str
+    sha256: str
+    configuration: Configuration
+
+
+@dataclass(frozen=True)
+class Population:
+    """The measurable networks of a run. `fingerprint` depends on every network and its result."""
+
+    folder: Path
+    data_dir: str
+    suite: Suite
+    members: tuple[Member, ...]
+    fingerprint: str
+    device: str = field(default="cpu")
+
+    def packages(self) -> list[str]:
+        """Top-level packages, beyond gapbench's and the common libraries, that the networks come from."""
+        from gapbench_models import describe
+
+        known = {"gapbench_models", "torch", "torchvision", "timm"}
+        builders = {describe(m.configuration.family).builder for m in self.members}
+        return sorted({builder.partition(".")[0].partition(":")[0] for builder in builders} - known)
+
+    def one_of_each(self) -> list[Member]:
+        """The first member of every task and family, in the order of the plan."""
+        found: dict[tuple[str, str], Member] = {}
+        for member in self.members:
+            found.setdefault((member.configuration.task, member.configuration.family), member)
+        return list(found.values())
+
+
+def open_population(
+    run: str | os.PathLike[str], data_dir: str | os.PathLike[str] | None = None
+) -> Population:
+    """Open the trained networks of a run's folder.
+
+    Raises `GapbenchError` if there is no run, no trained network, or the tasks' data are not to be had.
+    """
+    from gapbench.population.driver import facts_source
+    from gapbench.population.plan import content_key, plan
+    from gapbench.population.store import Store
+    from gapbench_tasks.folder import data_folder
+
+    folder = Path(run)
+    if not folder.is_dir():
+        raise GapbenchError(f"There is no run {folder}. Train one first: gapbench run quick --out {folder}")
+    with Store(folder, readonly=True) as store:
+        stored = store.meta("suite")
+        rows = {row["cell"]: row for row in store.cells()}
+    if stored is None:
+        raise GapbenchError(f"{folder} has a run.sqlite, but no suite was run there yet.")
+    if stored.get("imported"):
+        raise GapbenchError(
+            f"{folder} is an imported population: gapbench cannot build its networks apart from their code, so "
+            "it takes no submissions. Register the proxy in Python and import the table again."
+        )
+    suite = parse_suite(stored["text"], f"of {folder}")
+    data = str(data_folder(data_dir))
+    members = []
+    identity: list[Any] = []
+    for cell in plan(suite, facts_source(data)):
+        row = rows.get(cell.key)
+        if row is None or row["status"] not in ("converged", "not_converged"):
+            continue
+        members.append(Member(cell.key, row["weights_sha256"], cell.configuration))
+        identity.append([cell.key, row["weights_sha256"], row["status"], row["gap"], row["test_error"]])
+    if not members:
+        raise GapbenchError(f"{folder} has no trained network yet. Train first: gapbench run {suite.name}")
+    fingerprint = content_key({"suite": suite.text, "networks": sorted(identity)})
+    return Population(folder, data, suite, tuple(members), fingerprint)

@@ -1,0 +1,247 @@
+"""Verify an entry: measure it again on the same networks, or on networks that its author never saw."""
+
+from __future__ import annotations
+
+import datetime
+import math
+import os
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gapbench.errors import GapbenchError
+from gapbench.proxies.results import Measurement
+from gapbench.submission.entry import Entry, find_entry, limits_of, load_entries, write_entry
+from gapbench.submission.fleet import Fleet, sandboxed
+from gapbench.submission.fresh import fresh_suite
+from gapbench.submission.launching import Host
+from gapbench.submission.population import open_population
+from gapbench.submission.source import source_of
+from gapbench.submission.submitting import Say, submit, task_for
+
+ROUNDING = 1e-4
+"""Relative difference allowed between machines, beside the stated standard errors."""
+
+STANDARD_ERRORS = 4.0
+
+
+@dataclass(frozen=True)
+class Verification:
+    """`outcome`: confirmed or refuted. `kind`: `same networks` or `fresh networks`. `text` says why, `record`
+    is what the entry keeps. `written`: whether the entry belongs to this run and now says so."""
+
+    outcome: str
+    kind: str
+    text: str
+    record: dict[str, Any]
+    written: bool
+
+
+def verify(
+    wanted: str,
+    run: str | os.PathLike[str],
+    *,
+    fresh_seeds: bool = False,
+    out: str | os.PathLike[str] | None = None,
+    unsandboxed: bool = False,
+    workers: int | None = None,
+    data_dir: str | os.PathLike[str] | None = None,
+    say: Say = lambda text: None,
+    hosts: Sequence[Host] | None = None,
+) -> Verification:
+    """Verify an entry of `run`, by label, name, identity or file.
+
+    Without `fresh_seeds` every network is measured again with the recorded seed; the entry is confirmed if all
+    agree with the recorded values within rounding and four combined standard errors. With it a population of
+    the same suite is trained with new network seeds and new data seeds in `out` (default: a new folder
+    RUN/verification/...); the entry is confirmed if its score there is not significantly smaller than claimed.
+
+    Raises `GapbenchError` for wrong usage, and if the entry was measured on other networks than the run's.
+    """
+    folder = Path(run)
+    entry = find_entry(folder, wanted)
+    source = source_of(entry["source"].encode(), entry["proxy"])
+    if source.sha256 != entry["source_sha256"]:
+        raise GapbenchError(
+            f"The entry {entry['label']}: its source does not have the checksum that it states."
+        )
+    if fresh_seeds:
+        found = _on_fresh(entry, folder, out, unsandboxed, workers, data_dir, say, hosts)
+    else:
+        found = _on_same(entry, folder, unsandboxed, workers, data_dir, say, hosts)
+    return _keep(found, entry, folder, say)
+
+
+def _on_same(
+    entry: Entry,
+    run: Path,
+    unsandboxed: bool,
+    workers: int | None,
+    data_dir: str | os.PathLike[str] | None,
+    say: Say,
+    hosts: Sequence[Host] | None,
+) -> Verification:
+    from gapbench.environment import usable_cores
+
+    safe = sandboxed(unsandboxed)
+    population = open_population(run, data_dir)
+    if population.fingerprint != entry["population"]["fingerprint"]:
+        raise GapbenchError(
+            f"The entry {entry['label']} was measured on other networks than those of {run} (fingerprint "
+            f"{entry['population']['fingerprint']}, here {population.fingerprint}). Submit it again, or verify "
+            "with --fresh-seeds."
+        )
+    source = source_of(entry["source"].encode(), entry["proxy"])
+    limits = limits_of(entry)
+    say(f"Measuring {entry['label']} again on {len(population.members)} networks.")
+    fleet = Fleet(
+        source,
+        limits,
+        sandboxed=safe,
+        workers=workers or usable_cores(),
+        proxy=entry["proxy"],
+        options=entry["options"],
+        packages=population.packages(),
+        hosts=hosts,
+    )
+    differing = []
+    with fleet:
+        tasks = [task_for(population, member, entry["seed"]) for member in population.members]
+        for task, answer in fleet.measure(tasks):
+            text = disagreement(entry["values"].get(task.name), answer.measurement)
+            if text:
+                differing.append(f"network {task.name}: {text}")
+    examples = sorted(differing)[:5]
+    record: dict[str, Any] = {
+        "kind": "same networks",
+        "networks": len(population.members),
+        "differing": len(differing),
+        "examples": examples,
+    }
+    if differing:
+        text = f"{len(differing)} of {len(population.members)} networks differ:\n" + "\n".join(
+            record["examples"]
+        )
+        return Verification("refuted", "same networks", text, record, False)
+    text = f"all {len(population.members)} values agree within their stated errors"
+    return Verification("confirmed", "same networks", text, record, False)
+
+
+def disagreement(claimed: Mapping[str, Any] | None, found: Measurement) -> str:
+    """How a measurement contradicts the recorded one, in words; empty where it does not."""
+    if claimed is None:
+        return "has no recorded value"
+    if claimed["status"] != found.status:
+        return f"recorded as {claimed['status']}, now {found.status} ({found.reason or 'with a value'})"
+    if found.value is None or claimed["value"] is None:
+        return ""
+    old, new = float(claimed["value"]), found.value
+    errors = (claimed["standard_error"] or 0.0, found.standard_error or 0.0)
+    allowed = ROUNDING * max(abs(old), abs(new)) + STANDARD_ERRORS * math.hypot(*errors)
+    if abs(old - new) <= allowed:
+        return ""
+    return f"recorded as {old:.6g}, now {new:.6g}; {allowed:.2g} is allowed"
+
+
+def _on_fresh(
+    entry: Entry,
+    run: Path,
+    out: str | os.PathLike[str] | None,
+    unsandboxed: bool,
+    workers: int | None,
+    data_dir: str | os.PathLike[str] | None,
+    say: Say,
+    hosts: Sequence[Host] | None,
+) -> Verification:
+    from gapbench.running import open_run
+    from gapbench.running import run as run_suite
+
+    sandboxed(unsandboxed)  # say so before hours of training
+    suite = open_run(run).suite
+    folder = Path(out) if out is not None else run / "verification" / secrets.token_hex(4)
+    folder.mkdir(parents=True, exist_ok=True)
+    text = folder / "suite.toml"
+    if not text.exists():  # an interrupted verification goes on with the seeds that it drew
+        text.write_text(fresh_suite(suite), encoding="utf-8")
+    say(f"Training a population with fresh seeds in {folder}; the same command with --out {folder} goes on.")
+    run_suite(text, folder, workers=workers, data_dir=data_dir, board=False)
+    file = folder / f"{entry['proxy']}.py"
+    file.write_text(entry["source"], encoding="utf-8")
+    done = submit(
+        file,
+        folder,
+        name=entry["name"],
+        proxy=entry["proxy"],
+        options=entry["options"],
+        limits=limits_of(entry),
+        unsandboxed=unsandboxed,
+        workers=workers,
+        data_dir=data_dir,
+        say=say,
+        hosts=hosts,
+    )
+    record: dict[str, Any] = {"kind": "fresh networks", "claimed": entry["claimed"]}
+    if done.entry is None:
+        reasons = "; ".join(done.refusals)
+        record |= {"refused": list(done.refusals)}
+        return Verification(
+            "refuted", "fresh networks", f"it cannot be entered there: {reasons}", record, False
+        )
+    fresh = done.entry["claimed"]
+    record |= {"fresh": fresh, "fingerprint": done.entry["population"]["fingerprint"]}
+    outcome, text_ = compare(entry["claimed"], fresh)
+    return Verification(outcome, "fresh networks", text_, record, False)
+
+
+def compare(claimed: Mapping[str, Any], fresh: Mapping[str, Any]) -> tuple[str, str]:
+    """Whether a score on fresh networks bears out the claimed one, and both in words.
+
+    Refuted if the 95 % interval of the difference claimed - fresh, put together from the two intervals
+    (Zou and Donner 2008, square-and-add), lies above zero.
+    """
+    words = f"claimed {_shown(claimed)}, on fresh networks {_shown(fresh)}"
+    values = [claimed["value"], claimed["low"], fresh["value"], fresh["high"]]
+    if any(value is None or not math.isfinite(value) for value in values):
+        return "refuted", f"{words}: a score or its interval is missing"
+    difference = claimed["value"] - fresh["value"]
+    below = math.hypot(claimed["value"] - claimed["low"], fresh["high"] - fresh["value"])
+    if difference - below > 0:
+        return (
+            "refuted",
+            f"{words}: significantly smaller (by {difference:.3f}, at least {difference - below:.3f})",
+        )
+    return "confirmed", f"{words}: not significantly smaller"
+
+
+def _shown(score: Mapping[str, Any]) -> str:
+    if score["value"] is None:
+        return "tau undefined"
+    limits = (
+        "" if score["low"] is None or score["high"] is None else f" [{score['low']:.3f}, {score['high']:.3f}]"
+    )
+    return f"tau {score['value']:.3f}{limits}"
+
+
+def _keep(found: Verification, entry: Entry, run: Path, say: Say) -> Verification:
+    """Write the outcome into the run's own entry and rebuild the board, if the entry is the run's own."""
+    from gapbench import __version__
+    from gapbench.population.lock import sole_driver
+    from gapbench.running import open_run
+
+    record = {
+        "outcome": found.outcome,
+        **found.record,
+        "text": found.text,
+        "gapbench": __version__,
+        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+    }
+    own = [known for known in load_entries(run) if known["id"] == entry["id"]]
+    if not own or own[0]["source_sha256"] != entry["source_sha256"]:
+        return Verification(found.outcome, found.kind, found.text, record, False)
+    with sole_driver(run):
+        own[0]["verifications"].append(record)
+        write_entry(run, own[0])
+        say(f"Board: {open_run(run).build_board()}")
+    return Verification(found.outcome, found.kind, found.text, record, True)

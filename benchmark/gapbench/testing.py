@@ -1,0 +1,27 @@
+"""The checks of `gapbench check`, for the tests of whoever writes a proxy.
+
+```python
+from gapbench.testing import assert_valid
+
+def test_my_proxy():
+    assert_valid("my_proxy.py")
+```
+"""
+
+from __future__ import annotations
+
+from gapbench.submission.checking import POINTS, check
+from gapbench.submission.report import Point, Report
+
+__all__ = ["POINTS", "Point", "Report", "assert_valid", "check"]
+
+
+def assert_valid(file: str, **arguments: object) -> Report:
+    """Check the proxy in `file`; raises `AssertionError` with every failed point and what to change.
+
+    `arguments` are those of `check` (`proxy`, `options`, `limits`, `unsandboxed`). Returns the report.
+    """
+    report = check(file, **arguments)  # type: ignore[arg-type]
+    if not report.passed:
+        raise AssertionError(f"{report.proxy} does not pass:\n{report.text()}")
+    return report

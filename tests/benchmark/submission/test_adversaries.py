@@ -1,0 +1,75 @@
+"""No proxy gets what it must not have, and each attempt is named; the run's other results stay as they were."""
+
+import hashlib
+import shutil
+import sqlite3
+
+import pytest
+
+from benchmark.submission.adversaries import ADVERSARIES, BENIGN, PLACE
+from benchmark.submission.conftest import WALLS
+from gapbench import GapbenchError
+from gapbench.submission.entry import load_entries
+from gapbench.submission.limits import Limits
+from gapbench.submission.submitting import submit
+
+LIMITS = Limits(seconds=4, load_seconds=4)
+
+
+def results(folder):
+    """Everything of a run that a submission must leave as it is, bit for bit."""
+    with sqlite3.connect(f"file:{folder}/run.sqlite?mode=ro", uri=True) as db:
+        cells = db.execute("SELECT * FROM cells ORDER BY 1, 2").fetchall()
+        measured = db.execute(
+            "SELECT * FROM measurements WHERE label IN ('param_norm', 'random') ORDER BY 1, 2"
+        ).fetchall()
+        suite = db.execute(
+            "SELECT * FROM meta WHERE name IN ('suite', 'plan', 'proxies') ORDER BY 1"
+        ).fetchall()
+    files = {p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in (folder / "weights").iterdir()}
+    board = {
+        p.name: hashlib.sha256(p.read_bytes()).hexdigest()
+        for p in (folder / "board").iterdir()
+        if p.suffix in (".csv", ".md", ".html")
+    }
+    return cells, measured, suite, files, board
+
+
+@pytest.fixture(scope="module")
+def place(trained, tmp_path_factory):
+    """A run that stays while adversary after adversary has a go at it."""
+    folder = tmp_path_factory.mktemp("place") / "run"
+    shutil.copytree(trained, folder)
+    return folder
+
+
+def attempt(name, text, place, tmp_path, hosts):
+    file = tmp_path / f"{name}.py"
+    file.write_text(text.replace(PLACE, str(place)))
+    try:
+        done = submit(file, place, limits=LIMITS, hosts=hosts, unsandboxed=bool(WALLS))
+    except GapbenchError as error:
+        return str(error)
+    assert done.entry is None
+    return "; ".join(done.refusals)
+
+
+@pytest.mark.parametrize("name", ADVERSARIES)
+def test_an_adversary_is_refused_with_the_reason_and_changes_nothing(name, place, tmp_path, hosts):
+    text, expected = ADVERSARIES[name]
+    before = results(place)
+    assert expected in attempt(name, text, place, tmp_path, hosts)
+    assert results(place) == before
+    assert not (place / "evil").exists()
+    assert not load_entries(place)
+
+
+@pytest.mark.parametrize("name", BENIGN)
+def test_a_benign_proxy_is_entered_and_changes_no_other_result(name, run_folder, tmp_path, hosts):
+    file = tmp_path / f"{name}.py"
+    file.write_text(BENIGN[name])
+    before = results(run_folder)
+    done = submit(file, run_folder, name=name, limits=LIMITS, hosts=hosts, unsandboxed=bool(WALLS))
+    assert not done.refusals
+    assert done.entry["statuses"] == {"ok": 12}
+    assert results(run_folder)[:4] == before[:4]

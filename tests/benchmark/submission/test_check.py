@@ -1,0 +1,205 @@
+"""`gapbench check` and `gapbench.testing`: the template passes, every fault is named with what to change."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+import gapbench.testing
+from benchmark.submission.adversaries import ADVERSARIES, BENIGN, PLACE, body
+from benchmark.submission.conftest import WALLS
+from gapbench import GapbenchError
+from gapbench.submission import checking
+from gapbench.submission.check_population import check_population
+from gapbench.submission.invariances import summary
+from gapbench.submission.limits import Limits
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    """The population to check on, made once for these tests."""
+    folder = tmp_path_factory.mktemp("cache")
+    before = os.environ.get("GAPBENCH_CACHE")
+    os.environ["GAPBENCH_CACHE"] = str(folder)
+    yield folder
+    if before is None:
+        del os.environ["GAPBENCH_CACHE"]
+    else:
+        os.environ["GAPBENCH_CACHE"] = before
+
+
+@pytest.fixture(scope="module")
+def checked(cache, hosts, tmp_path_factory):
+    def report(text, **arguments):
+        file = tmp_path_factory.mktemp("proxy") / "mine.py"
+        file.write_text(text.replace(PLACE, "/nowhere"))
+        limits = Limits(seconds=60, load_seconds=20)
+        return checking.check(file, hosts=hosts, unsandboxed=bool(WALLS), limits=limits, **arguments)
+
+    return report
+
+
+def command(*arguments):
+    return subprocess.run(
+        [sys.executable, "-m", "gapbench", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
+    )
+
+
+def test_the_population_covers_every_family_and_is_made_once(cache):
+    first = check_population()
+    families = {m.configuration.family for m in first.members}
+    assert families == set(gapbench.list_models())
+    assert {m.configuration.task for m in first.members} == {"separable", "digits_rotations"}
+    before = {p: p.stat().st_mtime_ns for p in cache.rglob("*") if p.is_file() and p.suffix != ".sqlite-shm"}
+    assert check_population().fingerprint == first.fingerprint
+    assert {p: p.stat().st_mtime_ns for p in before} == before
+
+
+@pytest.mark.slow
+def test_the_template_passes_as_it_is(cache, tmp_path):
+    done = command("new", "my_proxy", "--out", tmp_path / "my_proxy.py")
+    assert done.returncode == 0, done.stderr
+    done = command("check", tmp_path / "my_proxy.py", "--json", *(["--unsandboxed"] if WALLS else []))
+    assert done.returncode == 0, done.stdout + done.stderr
+    report = json.loads(done.stdout)
+    assert report["passed"]
+    assert [point["name"] for point in report["points"]] == list(checking.POINTS)
+    again = command("new", "my_proxy", "--out", tmp_path / "my_proxy.py")
+    assert again.returncode == 2
+    assert "exists already" in again.stderr
+
+
+@pytest.mark.parametrize("name", ["My-Proxy", "param_norm", "1x"])
+def test_a_template_of_a_bad_name_is_refused(name, tmp_path):
+    done = command("new", name, "--out", tmp_path / "x.py")
+    assert done.returncode == 2
+    assert "name" in done.stderr
+    assert not (tmp_path / "x.py").exists()
+
+
+@pytest.mark.parametrize("name", BENIGN)
+def test_benign_proxies_pass(name, checked):
+    report = checked(BENIGN[name])
+    assert report.passed, report.text()
+
+
+@pytest.mark.parametrize(
+    ("name", "point", "words"),
+    [
+        ("opens_a_socket", "isolation", "use the network"),
+        ("inspects_the_stack", "isolation", "stack frames"),
+        ("edits_weights", "purity", "it changed the weights"),
+        ("patches_gapbench", "purity", "it replaced gapbench.proxies.measuring._estimate"),
+        ("trains", "purity", "training mode"),
+        ("draws_from_torch", "purity", "global random state"),
+        ("returns_nan", "values", "nan"),
+        ("exits", "values", "exit status 0"),
+        ("is_constant", "variation", "the same value, 1, on every network"),
+        ("reads_the_clock", "repeatability", "differs on"),
+        ("counts_its_calls", "repeatability", "differs on"),
+        ("uses_hashes", "repeatability", "differs on"),
+        ("registers_nothing", "loads", "registers no proxy"),
+        ("cannot_be_imported", "loads", "no_such_package"),
+    ],
+)
+def test_a_fault_is_named_at_its_point_with_what_to_change(name, point, words, checked):
+    report = checked(ADVERSARIES[name][0])
+    assert not report.passed
+    found = report.point(point)
+    assert found.status == "fail"
+    assert words in found.text
+    assert found.advice
+    assert found.advice in report.text()
+
+
+def test_what_is_not_defined_somewhere_passes_and_what_fails_somewhere_does_not(checked):
+    defined = "if len(list(context.model.children())) > 5:\n    {}\nreturn honest(context)"
+    report = checked(body(defined.format('raise gapbench.NotApplicable("too many children")')))
+    assert report.passed, report.text()
+    assert "not applicable: too many children" in report.point("families").text
+    report = checked(body(defined.format("raise IndexError('no')")))
+    assert report.point("families").status == "fail"
+    assert "failed: IndexError: no" in report.point("families").text
+
+
+def test_a_hidden_parameter_count_is_told_but_no_failure(checked):
+    report = checked(body("return sum(p.numel() for p in context.parameters) ** 0.5"))
+    assert report.passed, report.text()
+    assert "parameter_count +1.00" in report.point("baselines").text
+    assert "number of parameters" in report.point("baselines").text
+
+
+def test_the_spread_over_seeds_is_compared_with_the_stated_error(checked):
+
+    draw = "import torch\nx = float(torch.randn((), generator=context.generator, dtype=torch.float64))\n"
+    honest = checked(body(draw + "return gapbench.Estimate(honest(context) + x, 1.0)")).point("seeds")
+    assert honest.status == "pass"
+    assert "stated standard error 1" in honest.text
+    bold = checked(body(draw + "return gapbench.Estimate(honest(context) + x, 1e-3)")).point("seeds")
+    assert (bold.status, bold.advice) == ("warning", "the stated standard error is too small")
+    silent = checked(body(draw + "return honest(context) + x")).point("seeds")
+    assert silent.status == "warning"
+    assert "no standard error is stated" in silent.text
+
+
+def test_the_suite_is_importable_for_a_contributors_own_tests(cache, tmp_path, hosts):
+    file = tmp_path / "mine.py"
+    file.write_text(BENIGN["a_norm"])
+    arguments = {"hosts": hosts, "unsandboxed": bool(WALLS)}
+    report = gapbench.testing.assert_valid(file, **arguments)
+    assert {point.name for point in report.points} == set(gapbench.testing.POINTS)
+    file.write_text(ADVERSARIES["is_constant"][0])
+    with pytest.raises(AssertionError, match="a constant ranks nothing"):
+        gapbench.testing.assert_valid(file, **arguments)
+
+
+def test_wrong_usage_is_told(checked):
+    with pytest.raises(GapbenchError, match="Did you mean 'adversary'"):
+        checked(BENIGN["a_norm"], proxy="adversry")
+    with pytest.raises(GapbenchError, match="no option"):
+        checked(BENIGN["a_norm"], options={"x": 1})
+
+
+def test_audit_results_are_summed_up_by_kind():
+    def result(kind, strength, change, verdict, reason=""):
+        return SimpleNamespace(
+            kind=kind, strength=strength, relative_change=change, verdict=verdict, reason=reason
+        )
+
+    text = summary(
+        [
+            result("rescaling", 0.5, 0.2, "not invariant"),
+            result("rescaling", 1.0, 3.0, "not invariant"),
+            result("permutation", 1.0, 1e-9, "invariant"),
+            result("attention", 1.0, None, "not applicable", "no attention"),
+        ]
+    )
+    assert text.splitlines() == [
+        "rescaling: not invariant (changes by up to 3 of its value)",
+        "permutation: invariant",
+        "attention: not applicable (no attention)",
+    ]
+
+
+def test_without_a_sandbox_check_warns_and_goes_on(cache, tmp_path):
+    file = tmp_path / "mine.py"
+    file.write_text(ADVERSARIES["registers_nothing"][0])
+    check_population()
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p), "PATH": "/nowhere"}
+    done = subprocess.run(
+        [sys.executable, "-m", "gapbench", "check", str(file)],
+        capture_output=True,
+        text=True,
+        env=environment,
+    )
+    assert "Warning: no sandbox" in done.stderr
+    assert done.returncode == 1
+    assert "registers no proxy" in done.stdout
+    assert shutil.which("bwrap") is None or "install" in done.stderr

@@ -1,0 +1,264 @@
+"""Networks trained elsewhere: their proxies are what `gapbench.measure` gives, and their table a population."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+from torch import nn
+
+import gapbench
+from gapbench import GapbenchError
+from gapbench.cli import cli
+from gapbench.submission.foreign import load_network, make_network, read_examples, read_state
+from gapbench.submission.importing import import_population
+
+FACTORY = """
+from torch import nn
+
+def make(hidden: int = 8):
+    return nn.Sequential(nn.Flatten(), nn.Linear(16, hidden), nn.ReLU(), nn.Linear(hidden, 3))
+
+def wrong():
+    return "a network"
+
+def broken():
+    raise RuntimeError("no")
+"""
+
+
+def network(seed):
+    torch.manual_seed(seed)
+    return nn.Sequential(nn.Flatten(), nn.Linear(16, 8), nn.ReLU(), nn.Linear(8, 3))
+
+
+@pytest.fixture
+def place(tmp_path):
+    (tmp_path / "nets.py").write_text(FACTORY)
+    generator = np.random.default_rng(0)
+    inputs = generator.standard_normal((60, 1, 4, 4)).astype(np.float32)
+    np.savez(tmp_path / "train.npz", inputs=inputs, targets=np.arange(60) % 3)
+    for seed in range(6):
+        save_file(network(seed).state_dict(), tmp_path / f"net{seed}.safetensors")
+    torch.save({"state_dict": network(0).state_dict()}, tmp_path / "net0.pt")
+    with (tmp_path / "table.csv").open("w", newline="") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(["weights", "train_error", "test_error", "learning_rate", "seed", "test_size"])
+        for seed in range(6):
+            writer.writerow(
+                [f"net{seed}.safetensors", 0.0, 0.1 + 0.05 * seed, [0.1, 0.2, 0.3][seed // 2], seed, 500]
+            )
+    return tmp_path
+
+
+def run(*arguments):
+    from click.testing import CliRunner
+
+    return CliRunner().invoke(cli, list(map(str, arguments)))
+
+
+@pytest.mark.parametrize("weights", ["net0.safetensors", "net0.pt"])
+def test_measure_gives_what_the_library_gives(place, weights):
+    done = run(
+        "measure",
+        f"{place}/nets.py:make",
+        "--weights",
+        place / weights,
+        "--data",
+        place / "train.npz",
+        "--json",
+    )
+    assert done.exit_code == 0, done.output
+    rows = {row["proxy"]: row for row in json.loads(done.stdout)}
+    assert set(rows) == set(gapbench.list_proxies())
+    assert rows["param_norm"]["value"] == sum(float(p.double().pow(2).sum()) for p in network(0).parameters())
+    assert rows["parameter_count"]["value"] == 16 * 8 + 8 + 8 * 3 + 3
+    assert rows["distance_from_initialization"]["status"] == "not_applicable"
+    inputs, targets = read_examples(place / "train.npz")
+    expected = gapbench.measure("hessian_trace", network(0).eval(), inputs, targets).value
+    assert rows["hessian_trace"]["value"] == pytest.approx(expected, rel=1e-6)
+
+
+def test_initial_weights_and_arguments_are_used(place):
+    done = run(
+        *(
+            "measure",
+            f"{place}/nets.py:make",
+            "--weights",
+            place / "net0.safetensors",
+            "--data",
+            place / "train.npz",
+        ),
+        *("--initial", place / "net1.safetensors", "--proxies", "distance_from_initialization", "--json"),
+        *("--argument", "hidden=8"),
+    )
+    (row,) = json.loads(done.stdout)
+    pairs = zip(network(0).parameters(), network(1).parameters())
+    squares = sum(float((p.double() - q.double()).pow(2).sum()) for p, q in pairs)
+    assert row["value"] == pytest.approx(squares**0.5, rel=1e-12)
+
+
+def test_a_task_of_gapbench_may_stand_for_the_data(tmp_path, place):
+    net = nn.Sequential(nn.Flatten(), nn.Linear(64, 8), nn.ReLU(), nn.Linear(8, 10))
+    (tmp_path / "big.py").write_text(
+        FACTORY.replace("16, hidden", "64, hidden").replace("hidden, 3", "hidden, 10")
+    )
+    save_file(net.state_dict(), tmp_path / "big.safetensors")
+    done = run(
+        *(
+            "measure",
+            f"{tmp_path}/big.py:make",
+            "--weights",
+            tmp_path / "big.safetensors",
+            "--data",
+            tmp_path,
+        ),
+        *(
+            "--task",
+            "digits_rotations",
+            "--task-option",
+            "train_size=50",
+            "--proxies",
+            "train_loss",
+            "--json",
+        ),
+    )
+    task = gapbench.load_task("digits_rotations", train_size=50)
+    loss = nn.functional.cross_entropy(net(task.train.inputs).double(), task.train.targets)
+    assert json.loads(done.stdout)[0]["value"] == pytest.approx(float(loss), rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("factory", "words"),
+    [
+        ("nets.py", "MODULE:FACTORY"),
+        ("none.py:make", "no file"),
+        ("nets.py:nothing", "no function 'nothing'"),
+        ("nets.py:wrong", "gave a str"),
+        ("nets.py:broken", "RuntimeError: no"),
+        ("no_such_module:make", "cannot be imported"),
+    ],
+)
+def test_a_factory_that_makes_no_network_is_told(place, monkeypatch, factory, words):
+    monkeypatch.chdir(place)
+    with pytest.raises(GapbenchError, match=words):
+        make_network(factory)
+
+
+def test_weights_and_data_that_do_not_fit_are_told(place):
+    (place / "broken.safetensors").write_bytes(b"no")
+    (place / "broken.pt").write_bytes(b"no")
+    torch.save(print, place / "code.pt")
+    for name in ("broken.safetensors", "broken.pt", "code.pt"):
+        with pytest.raises(GapbenchError, match=name):
+            read_state(place / name)
+    save_file({"x": torch.zeros(2)}, place / "other.safetensors")
+    with pytest.raises(GapbenchError, match="does not fit"):
+        load_network(f"{place}/nets.py:make", place / "other.safetensors")
+    np.savez(place / "bad.npz", inputs=np.zeros((2, 4)), targets=np.zeros(3))
+    with pytest.raises(GapbenchError, match="2 inputs, but 3 targets"):
+        read_examples(place / "bad.npz")
+    np.savez(place / "bytes.npz", inputs=np.zeros((2, 4), dtype=np.uint8), targets=np.zeros(2))
+    with pytest.raises(GapbenchError, match="floating point"):
+        read_examples(place / "bytes.npz")
+    np.savez(place / "none.npz", x=np.zeros(2))
+    with pytest.raises(GapbenchError, match="no array 'inputs'"):
+        read_examples(place / "none.npz")
+
+
+def arguments(place):
+    return {
+        "table": place / "table.csv",
+        "weights": place,
+        "out": place / "run",
+        "axes": ["learning_rate"],
+        "factory": f"{place}/nets.py:make",
+        "data": place / "train.npz",
+        "proxies": ["param_norm", "random", "train_loss"],
+        "samples": 30,
+    }
+
+
+def test_a_table_becomes_a_population_with_a_board(place):
+    found = import_population(**arguments(place))
+    assert len(found.population) == 6
+    assert found.population["gap"].tolist() == pytest.approx([0.1 + 0.05 * seed for seed in range(6)])
+    assert found.population["learning_rate"].tolist() == [0.1, 0.1, 0.2, 0.2, 0.3, 0.3]
+    assert len(found.measurements) == 18
+    wide = found.measurements.pivot(index="cell", columns="proxy", values="value")
+    norms = [sum(float(p.double().pow(2).sum()) for p in network(seed).parameters()) for seed in range(6)]
+    assert wide.loc[found.population["cell"], "param_norm"].tolist() == norms
+    assert wide["random"].nunique() == 6
+    from scipy.stats import kendalltau
+
+    scores = found.scores(targets=("gap",), replicates=20)
+    tau = scores[(scores["proxy"] == "param_norm") & (scores["estimator"] == "tau") & (scores["task"] == "")]
+    expected = kendalltau(norms, found.population["gap"]).statistic
+    assert float(tau["value"].iloc[0]) == pytest.approx(expected, abs=1e-12)
+    assert found.build_board(scores).is_file()
+
+
+def test_importing_again_adds_what_is_new_and_keeps_the_rest(place):
+    first = import_population(**arguments(place))
+    again = import_population(**arguments(place))
+    assert first.measurements.equals(again.measurements)
+    more = import_population(**{**arguments(place), "proxies": ["param_norm", "inverse_margin"]})
+    assert set(more.measurements["proxy"]) == {"param_norm", "inverse_margin"}
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"axes": ["learning_rat"]}, "Did you mean 'learning_rate'"),
+        ({"factory": None}, "no column 'factory'"),
+        ({"proxies": ["param_nrm"]}, "Did you mean 'param_norm'"),
+    ],
+)
+def test_a_table_that_does_not_fit_is_told(place, change, words):
+    with pytest.raises(GapbenchError, match=words):
+        import_population(**{**arguments(place), **change})
+
+
+def test_a_bad_row_is_named(place):
+    text = (place / "table.csv").read_text()
+    (place / "table.csv").write_text(text.replace("net2.safetensors", "net9.safetensors"))
+    with pytest.raises(GapbenchError, match=r"row 3: There is no file .*net9"):
+        import_population(**arguments(place))
+    (place / "table.csv").write_text(text.replace("0.15", "15"))
+    with pytest.raises(GapbenchError, match="row 2: test_error"):
+        import_population(**{**arguments(place), "out": place / "other"})
+
+
+def test_the_command_ends_with_the_ranking(place):
+    given = arguments(place)
+    done = run(
+        *(
+            "import-population",
+            given["table"],
+            "--weights",
+            place,
+            "--out",
+            place / "run",
+            "--axes",
+            "learning_rate",
+        ),
+        *(
+            "--factory",
+            given["factory"],
+            "--data",
+            given["data"],
+            "--proxies",
+            "param_norm,random",
+            "--samples",
+            30,
+        ),
+    )
+    assert done.exit_code == 0, done.output
+    assert "6 converged" in done.output
+    assert "param_norm" in done.output
+    assert "index.html" in done.output
+    refused = run("submit", place / "nets.py", "--run", place / "run", "--unsandboxed")
+    assert isinstance(refused.exception, GapbenchError)
+    assert "imported population" in str(refused.exception)
