@@ -11,6 +11,9 @@ from benchmark.symmetry import zoo
 from gapbench.invariance import audit_measure
 from gapbench.symmetry import find
 
+ASCENTS = [
+    n for n in sorted(zoo.zoo()) if n.startswith(("flat", "cnn", "mobilenet", "vit one", "mixer", "group"))
+]
 TINY = ["flat mlp relu", "flat bottleneck", "flat bn1d", "flat norm linear", "cnn flatten", "flat gated"]
 
 
@@ -86,7 +89,7 @@ def test_closed_forms_of_the_product_of_two_numbers(a):
     class Product(nn.Module):
         def __init__(self):
             super().__init__()
-            self.first, self.second = nn.Linear(1, 1, bias=False), nn.Linear(1, 1, bias=False)
+            self.first, self.second = (nn.Linear(1, 1, bias=False).double() for _ in range(2))
             self.first.weight.data[:] = a
             self.second.weight.data[:] = 1 / a
 
