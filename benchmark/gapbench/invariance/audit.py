@@ -76,13 +76,13 @@ def _one(
         return not_applicable(str(reason))
     after = measure(changed)
     if after.status != "ok" or after.value is None:
-        reason = f"after the transformation the proxy is {after.status}: {after.reason}"
-        return AuditResult(kind, strength, None, "not invariant", reason, before.value, None)
+        what = f"after the transformation the proxy is {after.status}: {after.reason}"
+        return AuditResult(kind, strength, None, "not invariant", what, before.value, None)
     difference = abs(after.value - before.value)
     size = abs(before.value)
     relative = difference / size if size > 0 else (0.0 if difference == 0 else math.inf)
     spread = STANDARD_ERRORS * math.hypot(before.standard_error or 0.0, after.standard_error or 0.0)
     unchanged = relative <= RELATIVE_TOLERANCE or difference <= spread
-    reason = "changes the loss" if kind == "logit scale" else ""
+    note = "changes the loss" if kind == "logit scale" else ""
     verdict = "invariant" if unchanged else "not invariant"
-    return AuditResult(kind, strength, relative, verdict, reason, before.value, after.value)
+    return AuditResult(kind, strength, relative, verdict, note, before.value, after.value)

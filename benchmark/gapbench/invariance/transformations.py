@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from gapbench.symmetry.certificate import outputs
 from gapbench.symmetry.find import Symmetry, find, flat_parameters, with_parameters
+from gapbench.symmetry.structure import BatchNormUse, NormUse
 from gapbench.symmetry.transformation import kinds as kinds_of
 
 # Audit kind -> kinds of families in `gapbench.symmetry`.
@@ -185,7 +186,8 @@ def _reordered(transformer: Transformer, place: np.ndarray, target: np.ndarray) 
                 source[use.bias[g]] = use.bias[g][rows]
     for scale in found.scales:
         source[scale.weight] = scale.weight[order(scale.writes)]
-    for norm in [*found.norms, *found.batch_norms]:
+    norms: list[NormUse | BatchNormUse] = [*found.norms, *found.batch_norms]
+    for norm in norms:
         rows = order(norm.writes)
         for index in (norm.weight, norm.bias):
             if (index >= 0).all():

@@ -6,37 +6,26 @@ measured in the sandbox like any other network.
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from torch import Tensor, nn
 
+from gapbench.invariance import AuditResult, audit_measure
 from gapbench.proxies.results import Measurement
-
-Audit = list[Any]
-"""Of results with `kind`, `strength`, `relative_change`, `verdict` and `reason`."""
 
 
 def audit(
     measure: Callable[[nn.Module], Measurement], network: nn.Module, inputs: Tensor, *, seed: int
-) -> Audit | None:
-    """The audit of one network; None where this version of gapbench has none."""
-    try:
-        module = importlib.import_module("gapbench.invariance")
-    except ModuleNotFoundError as error:
-        if error.name != "gapbench.invariance":
-            raise
-        return None
-    results: Audit = module.audit_measure(measure, network, inputs, seed=seed)
-    return results
+) -> list[AuditResult]:
+    """The audit of one network."""
+    return audit_measure(measure, network, inputs, seed=seed)
 
 
-def summary(results: Audit) -> str:
+def summary(results: Sequence[AuditResult]) -> str:
     """One line per kind of transformation: its verdict over all strengths, and the largest change."""
-    kinds: dict[str, list[Any]] = {}
+    kinds: dict[str, list[AuditResult]] = {}
     for result in results:
-        kinds.setdefault(str(result.kind), []).append(result)
+        kinds.setdefault(result.kind, []).append(result)
     lines = []
     for kind, found in kinds.items():
         verdicts = {result.verdict for result in found}
