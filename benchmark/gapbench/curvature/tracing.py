@@ -17,6 +17,11 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten
 
+# Operators whose result has the shape and type of their argument, not its values.
+FACTORIES = frozenset(
+    "new_zeros new_ones new_full new_empty zeros_like ones_like full_like empty_like".split()
+)
+
 
 @dataclass(frozen=True)
 class Node:
@@ -48,12 +53,18 @@ class Ref:
 
 @dataclass(frozen=True)
 class Trace:
-    """All nodes in order of execution. `opaque` says that memory was aliased in a way that hides data flow."""
+    """All nodes in order of execution. `opaque` says that memory was aliased in a way that hides data flow.
+
+    `hidden`: the same, for values that depend on the input or on parameters. `volatile`: constants that were
+    written to through an alias, so that recomputing them gives something else.
+    """
 
     nodes: tuple[Node, ...]
     input: int
     output: int
     opaque: bool
+    hidden: bool = False
+    volatile: frozenset[int] = frozenset()
 
     def reachable(self) -> list[Node]:
         """Nodes that the output depends on, in order."""
@@ -93,7 +104,10 @@ class _Recorder(TorchDispatchMode):
         self.alive: list[Tensor] = []  # keeps identities and storages unique while recording
         self.index_of: dict[int, int] = {}
         self.storage_users: dict[int, set[int]] = {}
-        self.opaque = False
+        self.opaque = self.hidden = False
+        self.dependent: set[int] = set()
+        self.storages: list[int] = []
+        self.written: set[int] = set()
 
     def leaf(self, tensor: Tensor, kind: str, name: str = "") -> int:
         return self._add(tensor, kind=kind, name=name)
@@ -102,6 +116,12 @@ class _Recorder(TorchDispatchMode):
         index = len(self.nodes)
         self.nodes.append(Node(index=index, shape=tuple(tensor.shape), **fields))
         self.alive.append(tensor)
+        self.storages.append(_storage(tensor))
+        node = self.nodes[-1]
+        if node.kind in ("parameter", "input") or (
+            node.op not in FACTORIES and any(i in self.dependent for i in node.inputs)
+        ):
+            self.dependent.add(index)
         self.index_of[id(tensor)] = index
         self.storage_users.setdefault(_storage(tensor), set()).add(id(tensor))
         return index
@@ -136,6 +156,9 @@ class _Recorder(TorchDispatchMode):
             for tensor in mutated:
                 if len(self.storage_users.get(_storage(tensor), set())) > 1:
                     self.opaque = True
+                    self.written.add(_storage(tensor))
+                    touched = [i for i, s in enumerate(self.storages) if s == _storage(tensor)]
+                    self.hidden |= any(i in self.dependent for i in (*touched, *inputs))
         for position, tensor in enumerate(v for v in tree_flatten(result)[0] if isinstance(v, Tensor)):
             self._add(
                 tensor,
@@ -194,4 +217,12 @@ def trace(model: nn.Module, example: Tensor) -> Trace:
     start = recorder.leaf(example, "input")
     with plain_kernels(), recorder:
         output = model(example)
-    return Trace(tuple(recorder.nodes), start, recorder.lookup(output), recorder.opaque)
+    volatile = frozenset(i for i, s in enumerate(recorder.storages) if s in recorder.written)
+    return Trace(
+        tuple(recorder.nodes),
+        start,
+        recorder.lookup(output),
+        recorder.opaque,
+        recorder.hidden,
+        volatile,
+    )

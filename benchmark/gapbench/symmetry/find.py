@@ -157,7 +157,7 @@ def build(network: nn.Module, example: Tensor, logit_shift: bool) -> Symmetry:
     buffers = {name: b.detach().cpu() for name, b in network.named_buffers()}
     theta = flat_parameters(network)
     run = Interpreter(recorded, offsets, buffers, theta.cpu().numpy(), logit_shift)
-    if recorded.opaque:
+    if recorded.hidden:
         run.note("memory that is aliased in a way that hides the data flow")
         findings, detected = (
             Findings(uncovered=run.found.uncovered),

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gapbench.curvature.tracing import Node, Ref, Trace
+from gapbench.curvature.tracing import FACTORIES, Node, Ref, Trace
 from gapbench.symmetry.classes import Ids, TiedVariables
 from gapbench.symmetry.expressions import Expressions
 from gapbench.symmetry.structure import (
@@ -123,12 +123,14 @@ class Interpreter:
             return Constant(self.buffers[node.name])
         if node.kind != "op":
             return Constant(None)
+        if node.op in FACTORIES:
+            return Constant(None)
         kinds = [self.values[i] for i in node.inputs]
         if any(isinstance(k, Activation) for k in kinds):
             return self._active(node)
         if any(isinstance(k, ParameterView | Computed) for k in kinds):
             return self._parametric(node)
-        return Constant(self._constant(node))
+        return Constant(None if node.index in self.trace.volatile else self._constant(node))
 
     def _constant(self, node: Node) -> Tensor | None:
         if any(self.values[i].value is None for i in node.inputs):

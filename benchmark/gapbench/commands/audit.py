@@ -1,0 +1,64 @@
+"""`gapbench audit`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+
+@click.command("audit")
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option(
+    "--networks", type=click.IntRange(min=1), default=6, show_default=True, help="Size of the sample."
+)
+@click.option("--proxies", help="Labels, separated by commas (default: all of the run's suite).")
+@click.option("--strength", type=float, default=0.5, show_default=True, help="Of the transformations.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Of the transformations.")
+@click.option("--data", "data_dir", type=click.Path(path_type=Path), help="Data folder (or GAPBENCH_DATA).")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+def audit_command(
+    run: Path,
+    networks: int,
+    proxies: str | None,
+    strength: float,
+    seed: int,
+    data_dir: Path | None,
+    as_json: bool,
+) -> None:
+    """Which proxies change when the function of a network does not?
+
+    Transforms a sample of the networks in RUN (rescaled units, mixed attention heads, permuted units, ...) and
+    measures each proxy before and after. The result goes to RUN/invariances.json; `gapbench board RUN` shows it.
+    """
+    from gapbench.invariance.population import audit_run
+    from gapbench_leaderboard.board.files import write_atomically
+
+    chosen = None if proxies is None else [p.strip() for p in proxies.split(",") if p.strip()]
+    result = audit_run(
+        run,
+        networks=networks,
+        proxies=chosen,
+        strengths=(strength,),
+        data_dir=None if data_dir is None else str(data_dir),
+        seed=seed,
+        say=lambda text: click.echo(text, err=True),
+    )
+    text = json.dumps(result, indent=1, allow_nan=False)
+    write_atomically(run / "invariances.json", text)
+    if as_json:
+        click.echo(text)
+        return
+    for label, rows in result["proxies"].items():
+        click.echo(label)
+        for row in rows:
+            if row["verdict"] == "not applicable":
+                continue
+            change = "" if row["relative_change"] is None else f"  median change {row['relative_change']:.1e}"
+            tau = (
+                "" if row["rank_correlation"] is None else f"  tau before/after {row['rank_correlation']:.2f}"
+            )
+            note = f"  ({row['reason']})" if row["reason"] else ""
+            click.echo(f"  {row['kind']:32s} {row['verdict']:14s}{change}{tau}{note}")
+    click.echo(f"\nWritten: {run / 'invariances.json'}. Show it on the board: gapbench board {run}")

@@ -1,0 +1,129 @@
+"""The audit of a whole run: every proxy, on a sample of its networks, under every kind of transformation."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from gapbench.errors import GapbenchError
+from gapbench.invariance.audit import AuditResult, audit_measure
+from gapbench.proxies.results import Measurement
+
+Say = Callable[[str], None]
+
+
+def audit_run(
+    run: Path,
+    *,
+    networks: int = 6,
+    proxies: Sequence[str] | None = None,
+    strengths: Sequence[float] = (0.5,),
+    data_dir: str | None = None,
+    seed: int = 0,
+    say: Say = lambda text: None,
+) -> dict[str, Any]:
+    """Audit the proxies of the run's suite (labels `proxies`, all by default) on `networks` of its networks.
+
+    The sample takes one network of each task and family in turn, in the order of the plan. For each proxy and
+    kind: the median relative change, the rank correlation (tau-b) of the values before and after over the
+    sample, and a verdict: "not invariant" if it is so on any network, "invariant" if on all that have the
+    symmetry. Returns the content of `invariances.json`. Raises `GapbenchError` for an unknown label.
+    """
+    from gapbench.proxies.measuring import make_context, measure_in
+    from gapbench.proxies.registry import checked_options, proxy_entry
+    from gapbench.submission.handover import handover_of
+    from gapbench.submission.population import open_population
+    from gapbench_tasks.seeds import named_seed
+
+    population = open_population(run, data_dir)
+    requests = [r for r in population.suite.proxies if proxies is None or r.label in proxies]
+    unknown = set(proxies or ()) - {r.label for r in requests}
+    if unknown:
+        known = ", ".join(r.label for r in population.suite.proxies)
+        raise GapbenchError(f"The run has no proxy {', '.join(sorted(unknown))}. It has: {known}.")
+    members = _sample(population.members, networks)
+    found: dict[str, list[AuditResult]] = defaultdict(list)
+    for number, member in enumerate(members, 1):
+        given = handover_of(member, population)
+        c = member.configuration
+        say(f"[{number}/{len(members)}] {c.task}  {c.family}  width {c.width:g}")
+        for request in requests:
+            entry = proxy_entry(request.proxy)
+            options = checked_options(entry, dict(request.options))
+
+            def measure(
+                network: nn.Module, entry: Any = entry, options: Any = options, given: Any = given
+            ) -> Measurement:
+                context = make_context(
+                    network,
+                    given.inputs,
+                    given.targets,
+                    all_inputs=given.all_inputs,
+                    all_targets=given.all_targets,
+                    initial=given.initial,
+                    loss=given.loss,
+                )
+                return measure_in(context, entry, options, named_seed("audit", seed))
+
+            found[request.label] += audit_measure(
+                measure, given.model, given.inputs, seed=seed, strengths=strengths
+            )
+    return {
+        "networks": len(members),
+        "seed": seed,
+        "proxies": {label: _summary(results) for label, results in found.items()},
+    }
+
+
+def _sample(members: Sequence[Any], count: int) -> list[Any]:
+    """`count` members, taking tasks and families in turn."""
+    groups: dict[tuple[str, str], list[Any]] = defaultdict(list)
+    for member in members:
+        groups[member.configuration.task, member.configuration.family].append(member)
+    chosen: list[Any] = []
+    while len(chosen) < min(count, len(members)):
+        for group in groups.values():
+            if group and len(chosen) < count:
+                chosen.append(group.pop(len(group) // 2))
+    return chosen
+
+
+def _summary(results: Sequence[AuditResult]) -> list[dict[str, Any]]:
+    from gapbench_leaderboard.statistics import kendall_tau
+
+    groups: dict[tuple[str, float], list[AuditResult]] = defaultdict(list)
+    for result in results:
+        groups[result.kind, result.strength].append(result)
+    rows = []
+    for (kind, strength), group in groups.items():
+        applicable = [r for r in group if r.verdict != "not applicable"]
+        changes = sorted(r.relative_change for r in applicable if r.relative_change is not None)
+        pairs = [(r.before, r.after) for r in applicable if r.before is not None and r.after is not None]
+        correlation: float | None = None
+        if len(pairs) > 2:
+            tau = kendall_tau([a for a, _ in pairs], [b for _, b in pairs], variant="b")
+            correlation = tau if math.isfinite(tau) else None
+        if not applicable:
+            verdict, reason = "not applicable", group[0].reason
+        else:
+            changed = [r for r in applicable if r.verdict == "not invariant"]
+            verdict = "not invariant" if changed else "invariant"
+            reason = (changed or applicable)[0].reason
+        median = changes[len(changes) // 2] if changes else None
+        rows.append(
+            {
+                "kind": kind,
+                "strength": strength,
+                "relative_change": median if median is None or math.isfinite(median) else None,
+                "rank_correlation": correlation,
+                "verdict": verdict,
+                "reason": reason,
+                "networks": len(applicable),
+            }
+        )
+    return rows
