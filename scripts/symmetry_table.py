@@ -59,12 +59,22 @@ def others() -> dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]]:
             return self.head(self.encoder(self.embed(patches)).mean(1))
 
     return {
-        "torchvision swin_t (96 x 96)": (lambda: torchvision.models.swin_t(num_classes=10), (3, 96, 96)),
-        "timm swin_tiny, window 4 (64 x 64)": (
+        "torchvision Swin, 24 features, 2 + 2 blocks (32 x 32)": (
+            lambda: torchvision.models.SwinTransformer([2, 2], 24, [2, 2], [3, 6], [4, 4], num_classes=10),
+            (3, 32, 32),
+        ),
+        "timm swin_tiny, 24 features, 2 + 2 blocks (32 x 32)": (
             lambda: timm.create_model(
-                "swin_tiny_patch4_window7_224", img_size=64, patch_size=2, window_size=4, num_classes=10
+                "swin_tiny_patch4_window7_224",
+                img_size=32,
+                patch_size=2,
+                window_size=4,
+                embed_dim=24,
+                depths=(2, 2),
+                num_heads=(3, 6),
+                num_classes=10,
             ),
-            (3, 64, 64),
+            (3, 32, 32),
         ),
         "torchvision resnet18, 10 classes": (
             lambda: torchvision.models.resnet18(num_classes=10),

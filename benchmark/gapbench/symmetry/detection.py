@@ -220,29 +220,21 @@ def _mixing_spaces(
     run: Interpreter, representative: Ids, sign: np.ndarray, diagonal: np.ndarray, chains: dict[int, Chain]
 ) -> list[Space]:
     spaces = []
+    multiplied = np.zeros(len(representative), bool)  # classes that meet a product of two activations
+    for event in run.found.events:
+        if event.role[0] == "product":
+            multiplied[representative[event.variables]] = True
     for members in _signatures(run, representative, sign).values():
         channels = np.array(sorted(r for r in members if r != 0 and not diagonal[r]), np.int64)
         if len(channels) < 2:
             continue
         slots = _slots(run, representative, sign, channels, chains)
         if slots is not None:
-            signs = {int(s) for s in sign[np.isin(representative, channels)]}
-            kind = (
-                "mixing of attention heads"
-                if -1 in signs or _attention(run, representative, channels)
-                else ("mixing of linear channels")
-            )
+            kind = "mixing of attention heads" if multiplied[channels].any() else "mixing of linear channels"
             spaces.append(
                 Space(kind, _space_name(run, representative, channels), "gl", channels, tuple(slots))
             )
     return spaces
-
-
-def _attention(run: Interpreter, representative: Ids, channels: Ids) -> bool:
-    return any(
-        event.role[0] == "product" and bool(np.isin(representative[event.variables], channels).any())
-        for event in run.found.events
-    )
 
 
 def _space_name(run: Interpreter, representative: Ids, channels: Ids) -> str:

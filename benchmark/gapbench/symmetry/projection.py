@@ -25,6 +25,7 @@ TOLERANCE = 1e-10
 MAX_ITERATIONS = 3000
 DENSE_BLOCK = 1300
 RANK_TOLERANCE = 1e-9
+LARGEST_FACTORED = 7000
 
 Solve = Callable[[Tensor], Tensor]
 
@@ -124,7 +125,9 @@ class Projector:
         solvers: list[tuple[list[int], Solve]] = []
         sparse = [i for i, f in enumerate(self.families) if isinstance(f, Rescaling | Shifts)]
         if sparse:
-            solvers.append((sparse, _sparse_solver([self.families[i] for i in sparse], self.device)))
+            alone = len(sparse) == len(self.families)
+            solve = _sparse_solver([self.families[i] for i in sparse], self.device, factor=not alone)
+            solvers.append((sparse, solve))
         for i, family in enumerate(self.families):
             if isinstance(family, WriterNulls | ReaderNulls):
                 solvers.append(([i], _divide(family.square)))
@@ -137,8 +140,12 @@ def _divide(square: float) -> Solve:
     return lambda right: right / square
 
 
-def _sparse_solver(families: list[Family], device: torch.device) -> Solve:
-    """Joint solve for rescalings and shifts, whose Gram matrix is sparse."""
+def _sparse_solver(families: list[Family], device: torch.device, factor: bool) -> Solve:
+    """Joint solve for rescalings and shifts, whose Gram matrix is sparse: a Laplacian of the channels.
+
+    Factored where it is small, or if `factor` and not too large (worth it for a preconditioner that is applied
+    many times); otherwise by conjugate gradients on the Gram matrix, which never touch the weights.
+    """
     matrices, weights, start = [], [], 0
     for family in families:
         assert isinstance(family, Rescaling | Shifts)
@@ -155,20 +162,28 @@ def _sparse_solver(families: list[Family], device: torch.device) -> Solve:
     scaled = (sp.diags(1 / scale) @ total @ sp.diags(1 / scale)).tocsc()
     n = len(scale)
     ridge = 1e-13
-    if n <= DENSE_BLOCK or (scaled.nnz > 0.2 * n * n and n <= 6000):
+    if n <= DENSE_BLOCK:
         dense = torch.from_numpy(scaled.toarray()).to(device)
         dense.diagonal().add_(ridge)
-        factor, info = torch.linalg.cholesky_ex(dense)
+        triangle, info = torch.linalg.cholesky_ex(dense)
         while int(info) and ridge < 1e-6:
             ridge *= 100
             dense.diagonal().add_(ridge)
-            factor, info = torch.linalg.cholesky_ex(dense)
+            triangle, info = torch.linalg.cholesky_ex(dense)
         scaling = torch.from_numpy(1 / scale).to(device)
 
         def solve_dense(right: Tensor) -> Tensor:
-            return scaling * torch.cholesky_solve((scaling * right)[:, None], factor)[:, 0]
+            return scaling * torch.cholesky_solve((scaling * right)[:, None], triangle)[:, 0]
 
         return solve_dense
+    if not factor or n > LARGEST_FACTORED:
+        gram = scaled.tocsr()
+
+        def solve_iteratively(right: Tensor) -> Tensor:
+            found, _ = spl.cg(gram, right.cpu().numpy() / scale, rtol=1e-13, maxiter=5000)
+            return torch.from_numpy(found / scale).to(device)
+
+        return solve_iteratively
     lu = spl.splu(
         scaled + 1e-12 * sp.identity(n, format="csc"),
         permc_spec="MMD_AT_PLUS_A",

@@ -122,10 +122,10 @@ def _floating(theta: Tensor, found: Findings, rescaling: Rescaling) -> int:
         va = np.where(rescaling.sign[a] != 0, rescaling.compact[a], ground)
         vb = np.where(rescaling.sign[b] != 0, rescaling.compact[b], ground)
         flip = (rescaling.sign[a] * rescaling.sign[b]) < 0
-        codes = np.unique(np.stack([va, vb, flip.astype(np.int64)], axis=1), axis=0)
-        left.append(codes[:, 0])
-        right.append(codes[:, 1])
-        flips.append(codes[:, 2])
+        codes = np.unique((va * (n + 1) + vb) * 2 + flip)
+        left.append(codes // 2 // (n + 1))
+        right.append(codes // 2 % (n + 1))
+        flips.append(codes % 2)
 
     for use in found.linear:
         nonzero = np.abs(numbers[use.weight]).sum(axis=3)
