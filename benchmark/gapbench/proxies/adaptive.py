@@ -51,7 +51,9 @@ def _quotient_maximum(context: Context, radius: float, norm: str, steps: int, re
 
     key = f"adaptive_maximum {radius!r} {norm} {steps} {restarts}"
     if key not in context._cache:
-        generator = torch.Generator().manual_seed(named_seed("adaptive ascent", context.seed))
+        generator = torch.Generator().manual_seed(
+            named_seed("adaptive ascent", context._cache.get("seed", 0))
+        )
         context._cache[key] = maximise(
             ElementwiseLandscape(context.landscape),
             radius,

@@ -33,7 +33,7 @@ def _balanced(name: str, base: Callable[..., Estimate]) -> Callable[..., Estimat
     @functools.wraps(base)
     def measured(context: Context, **options: Any) -> Estimate:
         at_balance = context.balanced
-        at_balance.seed = context.seed
+        at_balance._cache["seed"] = context._cache.get("seed", 0)
         found = base(at_balance, **options)
         return Estimate(
             found.value, found.standard_error, {**found.details, "balanced_norm": context.balanced_norm}

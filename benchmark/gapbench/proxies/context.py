@@ -45,7 +45,6 @@ class Context:
     history: dict[str, Any] | None = None
     sibling: nn.Module | None = None
     unlabelled: Tensor | None = None
-    seed: int = 0
     _cache: dict[str, Any] = field(default_factory=dict, repr=False)
 
     @property

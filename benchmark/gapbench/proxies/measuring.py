@@ -134,7 +134,7 @@ def _shapes(network: nn.Module) -> list[tuple[str, tuple[int, ...]]]:
 def measure_in(context: Context, entry: ProxyEntry, options: Mapping[str, Any], seed: int) -> Measurement:
     """Measure a registered proxy in a context that other proxies may have used before."""
     context.generator.manual_seed(named_seed("measure", entry.name, seed))
-    context.seed = seed
+    context._cache["seed"] = seed  # for ascents that several proxies share
     memory = PeakMemory(context.inputs.device)
     started = time.perf_counter()
     result: Any = None

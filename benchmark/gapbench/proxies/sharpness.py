@@ -22,7 +22,9 @@ def quotient_maximum(context: Context, radius: float, steps: int, restarts: int)
 
     key = f"quotient_maximum {radius!r} {steps} {restarts}"
     if key not in context._cache:
-        generator = torch.Generator().manual_seed(named_seed("quotient ascent", context.seed))
+        generator = torch.Generator().manual_seed(
+            named_seed("quotient ascent", context._cache.get("seed", 0))
+        )
         context._cache[key] = maximise(
             context.landscape, radius, steps, restarts, generator, context.symmetry.project
         )
