@@ -82,6 +82,7 @@ class Run:
 
     def build_board(self, scores: pd.DataFrame | None = None) -> Path:
         """Write `board/` afresh; returns the page."""
+        from gapbench.invariance.stored import read_invariances
         from gapbench.proxies.registry import proxy_entry
         from gapbench.submission.entry import board_entry
         from gapbench_leaderboard.board import build
@@ -113,6 +114,7 @@ class Run:
             },
             entries=entries,
             notes=self.notes(),
+            audit=read_invariances(self.folder),
         )
         return self.folder / "board" / "index.html"
 

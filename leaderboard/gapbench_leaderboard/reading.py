@@ -16,7 +16,8 @@ def read_table(path: str | Path) -> pd.DataFrame:
     """A table from CSV, TSV, JSON lines (each also with `.gz`) or Parquet, chosen by the file's name.
 
     Raises:
-        TableError: if there is no such file, its kind is unknown, it cannot be parsed, or it has no rows.
+        TableError: if there is no such file, its kind is unknown, it cannot be parsed, has no rows, or two
+            columns of a CSV or TSV share a name.
     """
     file = Path(path)
     if not file.is_file():
@@ -31,6 +32,8 @@ def read_table(path: str | Path) -> pd.DataFrame:
         )
     try:
         table = _parse(file, kind, "gzip" if compressed else None)
+    except TableError:
+        raise
     except ImportError as error:
         raise TableError(f"{file.name}: reading Parquet needs the package pyarrow ({error})") from error
     except (
@@ -55,4 +58,27 @@ def _parse(file: Path, kind: str, compression: Literal["gzip"] | None) -> pd.Dat
     if kind in (".jsonl", ".ndjson"):
         return pd.read_json(file, lines=True, compression=compression)
     separator = "\t" if kind == ".tsv" else ","
+    _refuse_duplicates(
+        file,
+        pd.read_csv(
+            file,
+            sep=separator,
+            compression=compression,
+            header=None,
+            nrows=1,
+            dtype=str,
+            keep_default_na=False,
+        ),
+    )
     return pd.read_csv(file, sep=separator, compression=compression)
+
+
+def _refuse_duplicates(file: Path, header: pd.DataFrame) -> None:
+    """pandas would rename the second `x` to `x.1`, which would be scored under a name that nobody gave."""
+    names = header.iloc[0]
+    names = names[names != ""]
+    twice = list(dict.fromkeys(names[names.duplicated()]))
+    if twice:
+        raise TableError(
+            f"{file.name}: more than one column is named {', '.join(map(repr, twice))}; rename them"
+        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 from collections.abc import Iterator
@@ -425,3 +426,39 @@ def test_data_of_the_page_are_those_of_the_file(tmp_path: Path) -> None:
     inside = page.partition('id="data">')[2].partition("</script>")[0]
     assert inside == (tmp_path / "data.json").read_text()
     assert json.loads(inside)["suite"]["name"] == "large"
+
+
+@needs_browser
+def test_audit_is_the_same_on_page_and_in_every_file(page: Page, tmp_path: Path) -> None:
+    rows = [
+        {"kind": "rescaling", "strength": 0.5, "relative_change": 0.1 + 0.2, "rank_correlation": 1 / 3}
+        | {"verdict": "not invariant", "reason": 'grows, "a lot" <b>'},
+        {"kind": "permutation", "strength": 0.5, "relative_change": 0.0, "rank_correlation": None}
+        | {"verdict": "invariant", "reason": None},
+        {"kind": "heads", "strength": 0.5, "relative_change": None, "rank_correlation": None}
+        | {"verdict": "not applicable", "reason": "no attention"},
+    ]
+    audit = {"networks": 6, "seed": 0, "proxies": {"plain": rows}}
+    given = board(tmp_path, ("one",), 8, 2, STATES, audit=audit)
+    url = (tmp_path / "index.html").as_uri() + "#proxy=plain"
+    fresh(page, url)
+    marks = "[...document.querySelectorAll('#ranking .audit')]"
+    assert page.value(f"{marks}.map((mark) => mark.textContent)") == ["invariant 1/2"]
+    title = page.value(f"{marks}[0].title")
+    assert "0.30000000000000004" in title
+    assert "0.3333333333333333" in title
+    assert "<b>" in title
+    assert "0.30000000000000004" in page.value("document.getElementById('detail').textContent")
+    assert page.complaints == []
+    content = json.loads((tmp_path / "data.json").read_text())
+    assert [entry["audit"] for entry in content["proxies"] if "audit" in entry] == [rows]
+    with (tmp_path / "invariances.csv").open(newline="") as stream:
+        read = list(csv.DictReader(stream))
+    expected = [
+        {k: "" if v is None else str(v) for k, v in {"proxy": "plain", **row}.items()} for row in rows
+    ]
+    assert read == expected
+    assert " invariant 1/2 |" in (tmp_path / "board.md").read_text()
+    build(tmp_path, **{**given, "audit": None})
+    assert not (tmp_path / "invariances.csv").exists()
+    assert "audit" not in (tmp_path / "board.md").read_text()

@@ -240,3 +240,14 @@ def test_the_simpson_flag_of_minimum_sharpness(model: str, pooled: float, within
     assert value(scores, "minimum_sharpness", "tau_within") == pytest.approx(within, abs=0.005)
     assert value(scores, "minimum_sharpness", "simpson") == flag
     assert value(scores, "minimum_sharpness", "unreliable") == 1
+
+
+@pytest.mark.parametrize(("suffix", "separator"), [(".csv", ","), (".tsv", "\t")])
+def test_two_columns_of_one_name_are_refused(tmp_path: Path, suffix: str, separator: str) -> None:
+    path = tmp_path / f"table{suffix}"
+    rows = [["gap", "width", "norm", "norm"], ["0.1", "1", "2", "3"], ["0.2", "2", "3", "4"]]
+    path.write_text("\n".join(separator.join(row) for row in rows) + "\n")
+    result = CliRunner().invoke(cli, ["score", str(path), "--axes", "width"])
+    assert result.exit_code != 0
+    with pytest.raises(TableError, match=rf"^table\{suffix}: more than one column is named 'norm'"):
+        read_table(path)

@@ -11,6 +11,7 @@ import pandas as pd
 from .csv_text import csv_text
 from .document import document, json_text
 from .files import write_atomically
+from .invariances import invariance_table
 from .markdown import markdown_text
 from .page import page_text
 
@@ -25,6 +26,7 @@ def build(
     suite: Mapping[str, Any],
     entries: Mapping[str, Mapping[str, Any]],
     notes: Sequence[str] = (),
+    audit: Mapping[str, Any] | None = None,
 ) -> list[Path]:
     """Write `scores.csv`, `population.csv`, `measurements.csv`, `data.json`, `board.md` and `index.html`.
 
@@ -40,13 +42,15 @@ def build(
         suite: `name`, `version`, `summary`, `planned` (networks), `samples` (that proxies see).
         entries: label -> `proxy`, `version`, `summary`, `reference`, `higher_means`, `options`.
         notes: sentences that a reader of the board must know.
+        audit: of invariance: `networks`, `seed`, and `proxies` (label -> results); also written
+            to `invariances.csv`.
 
     Returns:
         The paths written.
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    content = document(population, measurements, scores, axes, suite, entries, notes)
+    content = document(population, measurements, scores, axes, suite, entries, notes, audit)
     data = json_text(content)
     title = f"gapbench board: {content['suite'].get('name', '')} {content['suite'].get('version', '')}"
     texts = {
@@ -57,4 +61,8 @@ def build(
         "board.md": markdown_text(content, population, measurements, scores),
         "index.html": page_text(title.strip(), data),
     }
+    if audit is not None:
+        texts["invariances.csv"] = csv_text(invariance_table(audit))
+    else:
+        (folder / "invariances.csv").unlink(missing_ok=True)  # of an earlier audit
     return [write_atomically(folder / name, text) for name, text in texts.items()]

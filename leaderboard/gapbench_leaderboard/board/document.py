@@ -11,6 +11,7 @@ import pandas as pd
 from gapbench_leaderboard.scores import BASELINES
 
 from .agreement import agreement
+from .invariances import invariance_mark
 from .numbers import plain, plain_cells
 from .ranked import MEASURED_BASELINES
 
@@ -32,6 +33,7 @@ def document(
     suite: Mapping[str, Any],
     entries: Mapping[str, Mapping[str, Any]],
     notes: Sequence[str],
+    audit: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The content of `data.json`.
 
@@ -40,6 +42,11 @@ def document(
     `proxies` lists the entries: what was measured, under which label, with which options.
     """
     described = proxy_entries(measurements, scores, entries)
+    audited = {} if audit is None else {plain(label): rows for label, rows in audit["proxies"].items()}
+    for entry in described:
+        if audited.get(entry["label"]):
+            entry["audit"] = [plain(dict(row)) for row in audited[entry["label"]]]
+            entry["audit_mark"] = invariance_mark(entry["audit"])
     return {
         "format": FORMAT,
         "suite": plain(dict(suite)),

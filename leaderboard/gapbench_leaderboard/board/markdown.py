@@ -36,12 +36,13 @@ def markdown_text(
     lines += ["", _networks(population, suite.get("planned"))]
     lines += ["", *(f"- {escape(note)}" for note in content["notes"])] if content["notes"] else []
     full: list[str] = []
+    audit = {entry["label"]: entry["audit_mark"] for entry in content["proxies"] if "audit_mark" in entry}
     for target, task in _scopes(content):
         found = ranked(scores, target=target, task=task, baselines=labels)
         if found is None:
             continue
         title = f"{escape(target)}, " + (f"task {escape(task)}" if task else "mean over tasks")
-        lines += ["", f"## Ranked by tau with {title}", "", *_table(found), "", *_legend(found)]
+        lines += ["", f"## Ranked by tau with {title}", "", *_table(found, audit), "", *_legend(found)]
         full += ["", f"### {title}", "", *_exact_table(found)]
     if not full:
         lines += ["", "No proxy could be ranked."]
@@ -73,9 +74,11 @@ def _networks(population: pd.DataFrame, planned: Any) -> str:
     return text + " (" + ", ".join(f"{count} {escape(status)}" for status, count in counts.items()) + ")."
 
 
-def _table(found: Ranked) -> list[str]:
+def _table(found: Ranked, audit: Mapping[str, str]) -> list[str]:
     lines = ["| rank | proxy | tau | 95 % interval | within width | pooled | networks | seconds | marks |"]
     lines.append("|---:|---|---:|---|---:|---:|---:|---:|---|")
+    if audit:
+        lines = [lines[0] + " audit |", lines[1] + "---|"]
     for row in found.table.to_dict("records"):
         interval = "" if row["low"] != row["low"] else f"[{rounded(row['low'])}, {rounded(row['high'])}]"
         name = escape(row["proxy"])
@@ -90,6 +93,8 @@ def _table(found: Ranked) -> list[str]:
             rounded(row["seconds"]),
             " ".join(marks_of(row)),
         ]
+        if audit:
+            cells.append(audit.get(plain(row["proxy"]), ""))
         lines.append("| " + " | ".join(cells) + " |")
     return lines
 

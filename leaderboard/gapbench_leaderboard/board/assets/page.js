@@ -103,6 +103,7 @@ function drawDetail() {
   fact("options", entry.options && Object.entries(entry.options).map(([name, value]) => `${name} = ${JSON.stringify(value)}`).join(", "));
   if (entry.verified !== undefined) fact("verified", entry.verified ? "yes" : "no: as claimed by its author");
   fact("invariant to", entry.invariances && entry.invariances.join(", "));
+  for (const result of entry.audit || []) fact("audit", auditText(result));
   for (const [text, count] of statuses(state.proxy)) fact(`${count} measurement${count === 1 ? "" : "s"}`, text);
   for (const [reason, count] of leftOut(state)) fact(`${count} left out`, reason);
   fact("closest rankings (negative: opposite)", mostAlike(state.proxy, 5).map(([name, tau]) => `${name} (${rounded(tau)})`).join(", "));

@@ -12,6 +12,7 @@ const COLUMNS = [
   { key: "models", title: "networks", about: "n/N: networks that it was measured on, of all that can be ranked. What is missing is never filled in; the reasons are below." },
   { key: "seconds", title: "seconds", about: "Mean seconds to measure it on one network.", ascending: true },
   { key: "invariances", title: "invariant to", about: "Changes of the parameters that leave the network's function and, for this proxy, its value unchanged.", text: true, shown: board.proxies.some((entry) => entry.invariances) },
+  { key: "audit", title: "audit", about: "Transformations that leave a network's function unchanged: under how many of those that apply the proxy's value stays too. The kinds appear on hover and in the details.", text: true, shown: board.proxies.some((entry) => entry.audit) },
   { key: "marks", title: "marks", about: Object.entries(MARKS).map(([name, text]) => `${name}: ${text}`).join("\n"), text: true },
 ].filter((column) => column.shown !== false);
 
@@ -33,6 +34,7 @@ function sortedRanking(rows, state) {
 function sortValue(row, key) {
   if (key === "marks") return marksOf(row).length;
   if (key === "invariances") return -(row.entry.invariances || []).length;
+  if (key === "audit") return row.entry.audit_mark || null;
   return row[key];
 }
 
@@ -121,7 +123,20 @@ function rankingRow(row, place, limits, networks, state, choose) {
     element("td", {}, `${row.models}/${networks === null ? "?" : networks}`),
     element("td", { "data-value": exact(row.seconds), title: exact(row.seconds) }, short(row.seconds)),
     COLUMNS.some((column) => column.key === "invariances") ? element("td", { class: "text name" }, (row.entry.invariances || []).join(", ")) : null,
+    COLUMNS.some((column) => column.key === "audit") ? auditCell(row.entry) : null,
     marks);
+}
+
+function auditText(result) {
+  const change = typeof result.relative_change === "number" ? `, median relative change ${exact(result.relative_change)}` : "";
+  const tau = typeof result.rank_correlation === "number" ? `, tau before/after ${exact(result.rank_correlation)}` : "";
+  return `${result.kind} (strength ${exact(result.strength)}): ${result.verdict}${change}${tau}${result.reason ? ` (${result.reason})` : ""}`;
+}
+
+function auditCell(entry) {
+  const cell = element("td", { class: "text" });
+  if (entry.audit_mark) cell.append(element("span", { class: "mark audit", title: entry.audit.map(auditText).join("\n") }, entry.audit_mark));
+  return cell;
 }
 
 function drawGlossary() {
