@@ -29,7 +29,8 @@ def test_bundled_suites_are_valid_and_large_enough(name):
         widths.setdefault(c.family.split("/")[0], set()).add(c.width)
         seeds.setdefault(c.task, set()).add(c.seed)
         networks.setdefault(c.task, set()).add((c.family, c.width, c.training, c.task_options))
-    assert set(widths) == {"plain", "timm", "torchvision"}
+    if name != "width_study":  # one family by design
+        assert set(widths) == {"plain", "timm", "torchvision"}
     assert all(len(s) >= 2 for s in seeds.values())
     for c in suite.configurations:
         family = {o.width for o in suite.configurations if (o.task, o.family) == (c.task, c.family)}
@@ -38,6 +39,9 @@ def test_bundled_suites_are_valid_and_large_enough(name):
     if name == "quick":
         assert len(suite.configurations) >= 60
         assert set(networks) == {"separable", "digits_rotations"}
+    elif name == "width_study":
+        assert max(widths["plain"]) / min(widths["plain"]) >= 64
+        assert {c.training.depth for c in suite.configurations} == {1, 2}
     else:
         assert set(networks) == {"separable", "cifar10", "mnist_rotations"}
         assert all(len(n) >= 40 for n in networks.values())
