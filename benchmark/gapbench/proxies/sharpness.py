@@ -9,6 +9,8 @@ from gapbench.proxies.registry import proxy
 from gapbench.proxies.results import Estimate
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from gapbench.curvature.sharpness import Maximum
     from gapbench.proxies.context import Context
 
@@ -52,20 +54,24 @@ def sharpness_full(
     relative_radius: float | None = None,
     steps: int = 20,
     restarts: int = 1,
+    quotient_start: bool = True,
 ) -> Estimate:
     """max over |delta|_2 <= radius of L(theta + delta) - L(theta), by projected gradient ascent.
 
     A lower bound of the maximum: the best of `restarts` ascents of `steps` steps, the first from the
     gradient's direction, the others from random points of the sphere, and of one more from the maximiser of
-    `sharpness_quotient`, so that the quotient's value is never larger. `details["gain_from_doubling"]` is what
+    `sharpness_quotient`, so that the quotient's value is never larger; without `quotient_start` that one, which
+    needs the network's symmetries, is left out. `details["gain_from_doubling"]` is what
     the second half of the steps added, relative to the value.
     """
     from gapbench.curvature.sharpness import maximise
 
     radius = radius_of(context, radius, relative_radius)
     steps, restarts = count("steps", steps, 1), count("restarts", restarts, 1)
-    warm = quotient_maximum(context, radius, steps, restarts).perturbation
-    best = maximise(context.landscape, radius, steps, restarts, context.generator, warm_starts=(warm,))
+    warm: tuple[Tensor, ...] = ()
+    if quotient_start:
+        warm = (quotient_maximum(context, radius, steps, restarts).perturbation,)
+    best = maximise(context.landscape, radius, steps, restarts, context.generator, warm_starts=warm)
     return Estimate(best.value, details=maximum_details(best, radius, steps, restarts))
 
 
