@@ -15,8 +15,8 @@ proxies = [
     "param_norm",
     "random",
     "parameter_count",
-    { proxy = "sharpness_full", radius = 0.1, steps = 3, quotient_start = false },
-    { proxy = "sharpness_full", radius = 0.2, steps = 3, quotient_start = false },
+    { proxy = "sharpness_full", radius = 0.1, steps = 3 },
+    { proxy = "sharpness_full", radius = 0.2, steps = 3 },
 ]
 
 [[grid]]
