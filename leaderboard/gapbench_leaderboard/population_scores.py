@@ -100,12 +100,12 @@ def score_population(
     repeats = measured(population, second, sorted(map(str, second["proxy"].unique())), higher_means)
     frames = []
     for target in targets:
-        parts = []
+        found = []
         for study in studies(population, values, repeats, target, axes, ranked_status, strata, given):
             noise, test_size = noise_of(study, correctness)
             made = study.with_proxies(baselines(study, seed))
-            parts.append(Replicates(replace(made, noise=noise, test_size=test_size), replicates, seed))
-        rows = score(Population(parts), proxies, target, first, settings)
+            found.append(replace(made, noise=noise, test_size=test_size))
+        rows = score(Population.of(found, replicates, seed), proxies, target, first, settings)
         _with_not_converged(rows, population, values, target, axes, ranked_status, seed)
         _left_out(rows, population, first, target, ranked_status)
         frames.append(rows.frame())

@@ -38,6 +38,7 @@ def score(
         part.headline_weight()
     for scope in population.scopes():
         population.linear(scope)
+        population.sampling(scope)
     ceilings = noise_rows.CeilingTable(population, settings)
 
     def one(proxy: str) -> Rows:

@@ -60,6 +60,33 @@ def spread(
     )
 
 
+def reliability(
+    target: NDArray[np.float64], noise: NDArray[np.float64], weight: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Share of the variance among measured targets that is the true targets', in [0, 1]; shape (samples,).
+
+    Args:
+        target: shape (networks,).
+        noise: draws of the test noise, shape (draws, networks).
+        weight: multiplicities of the networks in several samples, shape (samples, networks).
+
+    Returns:
+        NaN for samples of fewer than two networks or of constant targets.
+    """
+    total = weight.sum(axis=1)
+    pairs = total**2 - (weight**2).sum(axis=1)
+
+    def variance(values: NDArray[np.float64]) -> NDArray[np.float64]:
+        centred = values - values.mean(axis=1, keepdims=True)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            second = (centred**2) @ weight.T / total - (centred @ weight.T / total) ** 2
+            return np.where(pairs > 0, np.maximum(second, 0.0) * total**2 / pairs, np.nan)
+
+    measured, of_noise = variance(target[None, :])[0], variance(noise).mean(axis=0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(measured > 0, np.clip(1.0 - of_noise / measured, 0.0, 1.0), np.nan)
+
+
 def ceilings(
     target: NDArray[np.float64],
     configuration: NDArray[np.int64],
