@@ -116,10 +116,11 @@ def interval(
 
 def _tails(drawn: NDArray[np.float64], level: float, freedom: int) -> NDArray[np.float64]:
     """Both ends of the interval in standard errors: the replicates' own, widened by Student's t."""
-    chance = _percents(level)
     deviation = drawn.std()
-    normal = stats.norm.ppf(chance / 100)
-    shape = (np.percentile(drawn, chance) - drawn.mean()) / deviation if deviation > 0 else normal
+    if not deviation > 0:
+        student = _normal_quantile(level) * _student_factor(level, freedom)
+        return np.array([-student, student])
+    shape = (np.percentile(drawn, _percents(level)) - drawn.mean()) / deviation
     return shape * _student_factor(level, freedom)
 
 
@@ -127,10 +128,14 @@ def _percents(level: float) -> NDArray[np.float64]:
     return np.array([50 * (1 - level), 50 * (1 + level)])
 
 
+@lru_cache(maxsize=16)
+def _normal_quantile(level: float) -> float:
+    return float(stats.norm.ppf(0.5 * (1 + level)))
+
+
 @lru_cache(maxsize=1024)
 def _student_factor(level: float, freedom: int) -> float:
-    chance = 0.5 * (1 + level)
-    return float(stats.t.ppf(chance, freedom) / stats.norm.ppf(chance))
+    return float(stats.t.ppf(0.5 * (1 + level), freedom)) / _normal_quantile(level)
 
 
 def resampling_range(values: NDArray[np.float64], level: float = 0.95) -> tuple[float, float]:
