@@ -38,7 +38,7 @@ from gapbench_leaderboard.statistics.granulated import (  # noqa: E402
 from gapbench_leaderboard.statistics.grouped import Groups  # noqa: E402
 from gapbench_leaderboard.statistics.intervals import Sampling, interval  # noqa: E402
 from gapbench_leaderboard.statistics.noise import BinomialNoise, JointNoise, TestNoise  # noqa: E402
-from gapbench_leaderboard.statistics.pair_lists import count_listed  # noqa: E402
+from gapbench_leaderboard.statistics.pair_lists import count_dyads  # noqa: E402
 from gapbench_leaderboard.statistics.pairs import count_pairs, lay_out, order_of  # noqa: E402
 from gapbench_leaderboard.statistics.partial import matched_pairs, tau_b_error  # noqa: E402
 from gapbench_leaderboard.statistics.rank import spearman_replicates  # noqa: E402
@@ -134,9 +134,10 @@ def estimate(
     errors = {}
     found["granulated"], errors["granulated"] = _granulated(population, multiplicities)
     pairs = matched_pairs(population.frame, ["parameters"])
-    found["tau_partial"] = count_listed(population.proxy, population.gap, pairs, drawn).tau_b()
     own = population.configuration
     dyads = Dyads.of(own[pairs.first], own[pairs.second], multiplicities.shape[1])
+    counted = count_dyads(population.proxy, population.gap, pairs, dyads, lay_out(multiplicities))
+    found["tau_partial"] = counted.tau_b()
     errors["tau_partial"] = tau_b_error(population.proxy, population.gap, pairs, dyads)
     found["difference"] = found["tau_b"] - count_pairs(order_of(population.rival), y, drawn).tau_b()
     return found, errors

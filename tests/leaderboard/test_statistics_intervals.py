@@ -12,7 +12,8 @@ from gapbench_leaderboard.statistics import LinearPart, Sampling, draw_configura
 from gapbench_leaderboard.statistics.ceiling import reliability
 from gapbench_leaderboard.statistics.dyads import PAIR_PART, Dyads
 from gapbench_leaderboard.statistics.intervals import two_sided_p
-from gapbench_leaderboard.statistics.pair_lists import PairList
+from gapbench_leaderboard.statistics.pair_lists import PairList, count_dyads, count_listed
+from gapbench_leaderboard.statistics.pairs import lay_out
 from gapbench_leaderboard.statistics.partial import tau_b_error
 from gapbench_leaderboard.statistics.resampling import deletion_numbers, deletions
 
@@ -132,3 +133,19 @@ def test_reliability_is_one_less_the_share_of_the_noise() -> None:
     np.testing.assert_allclose(reliability(target, noise, weight), expected, rtol=1e-12)
     assert reliability(target, noise + 7.0, weight) == pytest.approx(expected, rel=1e-9)  # shared: no noise
     assert np.isnan(reliability(np.zeros(5), noise[:, :5], np.ones((1, 5)))).all()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_counts_by_dyads_are_those_pair_by_pair(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    configuration = random.integers(9, size=25)
+    x, y = random.integers(4, size=(2, 25)).astype(float)
+    first, second = np.triu_indices(25, 1)
+    kept = random.random(len(first)) < 0.4
+    pairs = PairList(first[kept].astype(np.int32), second[kept].astype(np.int32))
+    draws = draw_configurations(9, 40, random)
+    dyads = Dyads.of(configuration[pairs.first], configuration[pairs.second], 9)
+    found = count_dyads(x, y, pairs, dyads, lay_out(draws))
+    expected = count_listed(x, y, pairs, lay_out(draws[:, configuration]))
+    for name in ("difference", "untied_x", "untied_y", "pairs"):
+        assert (getattr(found, name) == getattr(expected, name)).all()

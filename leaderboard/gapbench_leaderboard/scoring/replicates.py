@@ -18,7 +18,7 @@ from gapbench_leaderboard.statistics.granulated import (
     cell_mean_replicates,
 )
 from gapbench_leaderboard.statistics.grouped import GroupedTau, Groups, grouped
-from gapbench_leaderboard.statistics.pair_lists import PairList, count_listed
+from gapbench_leaderboard.statistics.pair_lists import PairList, count_dyads
 from gapbench_leaderboard.statistics.pairs import Multiplicities, PairCounts, lay_out, order_of, tied_pairs
 from gapbench_leaderboard.statistics.partial import is_quantity, matched_pairs, tau_b_error
 from gapbench_leaderboard.statistics.rank import spearman_replicates
@@ -79,6 +79,8 @@ class Replicates:
     shared: dict[tuple[str, bytes], float] = field(default_factory=dict)
     """Numbers that depend on the networks measured, not on the proxy."""
     _axis_cells: dict[bytes, dict[str, Cells]] = field(default_factory=dict)
+    _grid_codes: dict[bytes, NDArray[np.int64]] = field(default_factory=dict)
+    _target_means: dict[bytes, NDArray[np.float64]] = field(default_factory=dict)
     _matched: dict[bytes, tuple[PairList, Multiplicities, Dyads]] = field(default_factory=dict)
 
     @cached_property
@@ -96,10 +98,16 @@ class Replicates:
     @cached_property
     def multiplicities(self) -> Multiplicities:
         """Of the networks, under draws and deletions."""
+        index = np.asarray(self.study.configuration, dtype=np.intp)
+        return self.of_configurations.select(index)
+
+    @cached_property
+    def of_configurations(self) -> Multiplicities:
+        """Of the configurations, under draws and deletions."""
         every = self.draws
         if self.deleted:
             every = np.concatenate([every, deletions(self.deletion, self.deleted)])
-        return lay_out(every[:, self.study.configuration])
+        return lay_out(every)
 
     @property
     def entries(self) -> int:
@@ -189,10 +197,10 @@ class Replicates:
             codes, own = np.unique(self.study.configuration[index], return_inverse=True)
             own = own.reshape(-1)
             dyads = Dyads.of(own[pairs.first], own[pairs.second], len(codes))
-            self._matched[key] = (pairs, self.multiplicities.select(index), dyads)
+            self._matched[key] = (pairs, self.of_configurations.select(codes), dyads)
         pairs, drawn, dyads = self._matched[key]
         x, y = self.study.proxies[proxy][index], self.study.target[index]
-        return Estimate(count_listed(x, y, pairs, drawn).tau_b(), tau_b_error(x, y, pairs, dyads))
+        return Estimate(count_dyads(x, y, pairs, dyads, drawn).tau_b(), tau_b_error(x, y, pairs, dyads))
 
     def means(self, proxy: str, family: int | None = None) -> ConfigurationMeans:
         """Means over seeds, of all configurations or those of a family."""
@@ -204,10 +212,13 @@ class Replicates:
             self.study.configuration[index], return_index=True, return_inverse=True
         )
         row_of = row_of.reshape(-1).astype(np.int64)
+        key = index.tobytes()
+        if key not in self._target_means:
+            self._target_means[key] = means(self.study.target[index], row_of, len(codes))
         return ConfigurationMeans(
             rows=index[first],
             measure=means(self.study.proxies[proxy][index], row_of, len(codes)),
-            target=means(self.study.target[index], row_of, len(codes)),
+            target=self._target_means[key],
         )
 
     def granulated(self, proxy: str, family: int | None = None) -> dict[str, Estimate]:
@@ -241,8 +252,11 @@ class Replicates:
 
     def grid_codes(self, rows: NDArray[np.intp]) -> NDArray[np.int64]:
         """Levels of the family and of the axes of the grid, shape (rows, 1 + axes)."""
-        frame = self.study.networks.iloc[rows]
-        return np.column_stack([self.study.family[rows], axis_codes(frame, self.grid_axes)])
+        key = rows.tobytes()
+        if key not in self._grid_codes:
+            codes = axis_codes(self.study.networks.iloc[rows], self.grid_axes)
+            self._grid_codes[key] = np.column_stack([self.study.family[rows], codes])
+        return self._grid_codes[key]
 
     def _cells(self, rows: NDArray[np.intp]) -> dict[str, Cells]:
         key = rows.tobytes()
