@@ -2,7 +2,7 @@
 let BAR = 230;
 
 const COLUMNS = [
-  { key: "rank", title: "Rank", about: "1 + the number of proxies that are significantly better by the headline (paired bootstrap over configurations, Holm's correction). Proxies that share a rank cannot be told apart. A dash: measured on less than 90 % of the networks, or a baseline made by the scorer.", ascending: true },
+  { key: "rank", title: "Rank", about: "1 + the number of proxies that are significantly better by the headline; baselines are not counted and have no rank (paired bootstrap over configurations, Holm's correction). Proxies that share a rank cannot be told apart. A dash: measured on less than 90 % of the networks, or a baseline.", ascending: true },
   { key: "proxy", title: "Proxy", about: "The label of the entry. Choose it to see it below: its definition, its measurements and its scatter.", text: true, ascending: true },
   { key: "bar", title: "tau with its 95 % interval", about: "The headline as a point, its bootstrap interval over configurations as a bar; 1 is a perfect ranking, 0 none. Dashed: the ceilings that test sampling and seeds leave to any proxy.", text: true, sort: "tau" },
   { key: "tau", title: "tau", about: "The headline by which proxies are ranked: Kendall's tau-b between proxy and target among the networks of one task and family, of all widths, averaged over families by pairs and over tasks. Not a correlation pooled over unlike networks." },
