@@ -24,10 +24,11 @@ COMMANDS = {
     "list": "list tasks, models, proxies or suites",
     "info": "versions, devices and data found",
     "fetch": "download CIFAR-10 or MNIST into the data folder, verified",
-    "board": "rebuild the board of a run",
+    "board": "rebuild the board of a run, join several runs, show it",
     "plot": "static figures of a board (PNG, SVG)",
     "diff": "what changed between two boards",
     "publish": "mirror a run's board to wandb, online or offline",
+    "pull": "fetch a published population with its weights from wandb",
 }
 
 

@@ -25,7 +25,8 @@ class Run:
     """A run's tables. `problems` are things the last call could not do; its results are complete without them.
 
     `population`, `measurements`: see `gapbench.tables`. `cells` is the plan: the keys of all its networks.
-    `entries` are the submitted proxies (`gapbench.submission.entry`).
+    `entries` are the submitted proxies (`gapbench.submission.entry`). `sources` are the folders of runs that
+    were joined (`gapbench.joining`), none for a run as it is.
     """
 
     folder: Path
@@ -36,6 +37,7 @@ class Run:
     measurements: pd.DataFrame = field(repr=False)
     problems: tuple[str, ...] = ()
     entries: tuple[dict[str, Any], ...] = field(default=(), repr=False)
+    sources: tuple[Path, ...] = ()
 
     @property
     def failures(self) -> list[str]:
@@ -57,12 +59,14 @@ class Run:
         """Scores in the long form; see `gapbench_leaderboard.scores.score_population` for the columns."""
         from gapbench.population.store import Store
         from gapbench.tables import correctness
-        from gapbench_leaderboard.scores import score_population
+        from gapbench_leaderboard.scores import MEASURED_BASELINES, score_population
 
         population = self.rankable()
         measurements = self.measurements[self.measurements["cell"].isin(population["cell"])]
-        with Store(self.folder, readonly=True) as store:
-            bits = correctness(store, list(population["cell"]))
+        bits: dict[str, Any] = {}
+        for folder in self.sources or (self.folder,):
+            with Store(folder, readonly=True) as store:
+                bits = correctness(store, list(population["cell"])) | bits
         return score_population(
             population,
             measurements,
@@ -70,6 +74,7 @@ class Run:
             axes=self.suite.axes,
             correctness=bits,
             higher_means=self.directions(),
+            baselines=[r.label for r in self.proxies if r.proxy in MEASURED_BASELINES],
             **options,
         )
 

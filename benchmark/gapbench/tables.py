@@ -107,6 +107,16 @@ def measurement_table(
     ).reset_index(drop=True)
 
 
+def entry_table(entry: Mapping[str, Any]) -> pd.DataFrame:
+    """The values of a submission (`gapbench.submission.entry`) as measurements."""
+    rows = [
+        {name: value.get(name) for name in MEASUREMENT_COLUMNS}
+        | {"cell": cell, "proxy": entry["label"], "reason": value.get("reason") or "", "details": "{}"}
+        for cell, value in entry["values"].items()
+    ]
+    return pd.DataFrame(rows, columns=MEASUREMENT_COLUMNS)
+
+
 def correctness(store: Store, cells: Sequence[str]) -> dict[str, Any]:
     """Test correctness (test_size,) bool by cell, where it was kept."""
     import numpy as np

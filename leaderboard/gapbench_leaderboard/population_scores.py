@@ -11,8 +11,9 @@ import numpy as np
 import pandas as pd
 
 from .scoring.accounting import left_out
+from .scoring.baselines import MEASURED as MEASURED_BASELINES
 from .scoring.baselines import NAMES as BASELINES
-from .scoring.baselines import baselines
+from .scoring.baselines import baselines as baselines_of
 from .scoring.engine import score
 from .scoring.noise_rows import noise_of
 from .scoring.replicates import Replicates
@@ -40,6 +41,7 @@ def score_population(
     ranked_status: Collection[str] = RANKED_STATUS,
     strata: Sequence[str] | None = None,
     given: Sequence[str] | None = None,
+    baselines: Collection[str] = MEASURED_BASELINES,
     pair_replicates: int = 200,
     prediction_replicates: int = 50,
     workers: int | None = None,
@@ -70,6 +72,8 @@ def score_population(
             default) or "better" (the value is negated before it is scored).
         strata: columns of the within-stratum tau; family and width if not given.
         given: columns held fixed by partial tau; family and log(parameters) if not given.
+        baselines: measured proxies that are set apart from the others: they have no rank, and are not counted
+            among the proxies that are better than another.
         pair_replicates: of mutual information, sign error, ceilings, calibration, precision and regret.
         prediction_replicates: of incremental information and transport.
         workers: threads; the number of usable processors if not given.
@@ -100,12 +104,14 @@ def score_population(
     repeats = measured(population, second, sorted(map(str, second["proxy"].unique())), higher_means)
     frames = []
     for target in targets:
-        parts = []
+        found = []
         for study in studies(population, values, repeats, target, axes, ranked_status, strata, given):
             noise, test_size = noise_of(study, correctness)
-            made = study.with_proxies(baselines(study, seed))
-            parts.append(Replicates(replace(made, noise=noise, test_size=test_size), replicates, seed))
-        rows = score(Population(parts), proxies, target, first, settings)
+            made = study.with_proxies(baselines_of(study, seed))
+            found.append(replace(made, noise=noise, test_size=test_size))
+        competing = [proxy for proxy in proxies if proxy not in set(map(str, baselines))]
+        made_up = Population.of(found, replicates, seed)
+        rows = score(made_up, proxies, target, first, settings, competing)
         _with_not_converged(rows, population, values, target, axes, ranked_status, seed)
         _left_out(rows, population, first, target, ranked_status)
         frames.append(rows.frame())
@@ -118,8 +124,8 @@ def ranking(
     """The proxies in the order of the board: by rank, then by the headline; unranked rows last.
 
     Returns:
-        Columns `rank` (1 + number of proxies significantly better; NaN for baselines made by the scorer and
-        for proxies that cover less than 90 % of the networks), `proxy`, `value`, `low`, `high`, `models`,
+        Columns `rank` (1 + number of proxies significantly better, baselines not counted; NaN for baselines
+        and for proxies that cover less than 90 % of the networks), `proxy`, `value`, `low`, `high`, `models`,
         `coverage`, `p_random`, `unreliable`, `baseline`.
 
     Raises:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pandas as pd
 
@@ -17,7 +19,7 @@ def read_table(path: str | Path) -> pd.DataFrame:
 
     Raises:
         TableError: if there is no such file, its kind is unknown, it cannot be parsed, has no rows, or two
-            columns of a CSV or TSV share a name.
+            columns share a name.
     """
     file = Path(path)
     if not file.is_file():
@@ -56,6 +58,11 @@ def _parse(file: Path, kind: str, compression: Literal["gzip"] | None) -> pd.Dat
     if kind == ".parquet":
         return pd.read_parquet(file)
     if kind in (".jsonl", ".ndjson"):
+        opened = gzip.open if compression else open
+        with opened(file, "rt", encoding="utf-8") as lines:
+            for line in lines:
+                if line.strip():
+                    json.loads(line, object_pairs_hook=_distinct)
         return pd.read_json(file, lines=True, compression=compression)
     separator = "\t" if kind == ".tsv" else ","
     _refuse_duplicates(
@@ -82,3 +89,13 @@ def _refuse_duplicates(file: Path, header: pd.DataFrame) -> None:
         raise TableError(
             f"{file.name}: more than one column is named {', '.join(map(repr, twice))}; rename them"
         )
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The members of an object; pandas would keep the last of two of one name and say nothing."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"more than one member of a line is named {twice!r}; rename them")
+    return found

@@ -3,6 +3,7 @@
 from .population_scores import ranking, score_population
 from .reading import read_table
 from .scoring.accounting import left_out
+from .scoring.baselines import MEASURED as MEASURED_BASELINES
 from .scoring.baselines import NAMES as BASELINES
 from .scoring.rows import COLUMNS
 from .statistics.configurations import TableError
@@ -11,6 +12,7 @@ from .table import score_table
 __all__ = [
     "BASELINES",
     "COLUMNS",
+    "MEASURED_BASELINES",
     "TableError",
     "left_out",
     "ranking",

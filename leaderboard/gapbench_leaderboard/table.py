@@ -114,6 +114,7 @@ def score_table(
         higher_means=higher_means,
         strata=[renamed[column] for column in strata or ()],
         given=[renamed[column] for column in given or ()],
+        baselines=(),
         pair_replicates=pair_replicates,
         prediction_replicates=prediction_replicates,
         workers=workers,

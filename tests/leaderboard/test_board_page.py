@@ -444,6 +444,20 @@ def test_audit_is_the_same_on_page_and_in_every_file(page: Page, tmp_path: Path)
     fresh(page, url)
     marks = "[...document.querySelectorAll('#ranking .audit')]"
     assert page.value(f"{marks}.map((mark) => mark.textContent)") == ["invariant 1/2"]
+    shown = (
+        "[...document.querySelectorAll('#ranking tr[data-proxy]:not(.baseline)')].map((r) => r.dataset.proxy)"
+    )
+    every = page.value(shown)
+    for kind, kept in (
+        ("all", []),
+        ("rescaling", []),
+        ("permutation", ["plain"]),
+        ("heads", []),
+        ("", every),
+    ):
+        page.choose("invariant", kind)
+        assert page.value(shown) == kept, kind
+        assert ("invariant=" in page.value("location.hash")) == (kind != "")
     title = page.value(f"{marks}[0].title")
     assert "0.30000000000000004" in title
     assert "0.3333333333333333" in title

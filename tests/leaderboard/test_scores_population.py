@@ -96,6 +96,22 @@ def test_the_baselines_that_need_the_configuration_are_made_and_not_ranked(score
     assert table.loc["width", "value"] < 0
 
 
+def test_a_measured_baseline_has_no_rank_and_is_not_counted_among_the_better() -> None:
+    table = population()
+    random = np.random.default_rng(5)
+    blurred = table["gap"].to_numpy() + 0.2 * random.standard_normal(len(table))
+    gap = table["gap"].to_numpy()
+    measured = measurements(table, parameter_count=gap, blurred=blurred, noise=random.random(len(table)))
+    options = {"axes": AXES, "replicates": 50, "pair_replicates": 2, "prediction_replicates": 2}
+    apart = ranking(score_population(table, measured, **options)).set_index("proxy")
+    assert np.isnan(apart.loc["parameter_count", "rank"])
+    assert apart.loc["parameter_count", "value"] == 1.0
+    assert apart.loc["blurred", "rank"] == 1
+    counted = ranking(score_population(table, measured, baselines=(), **options)).set_index("proxy")
+    assert counted.loc["parameter_count", "rank"] == 1
+    assert counted.loc["blurred", "rank"] == 2
+
+
 def test_better_negates_the_proxy(scored) -> None:
     table = scored[0]
     measured = measurements(table, noisy=-table["noisy"].to_numpy())

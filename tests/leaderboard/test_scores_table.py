@@ -190,6 +190,7 @@ def test_the_command_prints_json_that_a_program_can_read(table: pd.DataFrame, tm
         ("a,gap\n0,0.1,3,4\n1,2\n", "t.csv.gz", ["--axes", "a"], "cannot be read as csv"),
         ("not a table", "t.parquet", ["--axes", "a"], "cannot be read as parquet"),
         ("{broken", "t.jsonl", ["--axes", "a"], "cannot be read as jsonl"),
+        ('{"a": 1, "gap": 0.1, "m": 2, "m": 3}\n', "t.jsonl", ["--axes", "a"], "is named 'm'"),
         ("a,gap,m\n0,0.1,1\n", "t.xlsx", ["--axes", "a"], "cannot tell the kind"),
         ("a,gap,m\n0,0.1,1\n", "t.csv", ["--axes", "a", "--better", "z"], "z"),
         ("a,gap\n0,0.1\n", "t.csv", ["--axes", "a"], "at least one measure"),

@@ -13,16 +13,13 @@ from scipy import optimize
 
 from gapbench_leaderboard.statistics import (
     Domain,
-    LinearPart,
     TableError,
     ceilings,
     cross_fitted_calibration,
     disattenuated,
-    draw_configurations,
     draw_multiplicities,
     holm,
     incremental_information,
-    interval,
     kendall_tau,
     partial_tau,
     precision_at_k,
@@ -33,7 +30,6 @@ from gapbench_leaderboard.statistics import (
 )
 from gapbench_leaderboard.statistics.calibration import calibration_replicates, isotonic_curve
 from gapbench_leaderboard.statistics.incremental import incremental_replicates, proxy_features
-from gapbench_leaderboard.statistics.intervals import two_sided_p
 from gapbench_leaderboard.statistics.noise import BinomialNoise, JointNoise, joint_noise
 from gapbench_leaderboard.statistics.pairs import count_pairs, lay_out, order_of
 from gapbench_leaderboard.statistics.regression import cross_fitted, design, folds_of
@@ -319,22 +315,6 @@ def test_seeds_stay_with_their_configuration_in_the_bootstrap() -> None:
     assert (drawn[:, 0] == drawn[:, 1]).all()
     assert (drawn[:, 2] == drawn[:, 4]).all()
     assert (drawn[1:, [0, 2, 5]].sum(axis=1) == 3).all()
-
-
-def test_the_linear_part_of_a_mean_is_all_of_it_and_gives_its_textbook_error() -> None:
-    random = np.random.default_rng(12)
-    values = random.standard_normal(40)
-    draws = draw_configurations(40, 4000, random)
-    linear = LinearPart.of([draws])
-    means = draws @ values / 40
-    assert linear.share(means[1:]) == pytest.approx(1.0, abs=1e-9)
-    assert linear.standard_error(means) == pytest.approx(values.std() / np.sqrt(40), rel=0.04)
-    product = (draws[:, 0] - 1.0) * (draws[:, 1] - 1.0)  # no linear part at all
-    assert linear.share(product[1:].astype(float)) < 0.3
-    low, high = interval(means, linear)
-    assert low < values.mean() < high
-    assert two_sided_p(means + 5.0, linear) < 1e-6
-    assert two_sided_p(np.zeros(4001), linear) == 1.0
 
 
 def test_holm_by_hand() -> None:

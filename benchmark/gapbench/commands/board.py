@@ -8,10 +8,41 @@ import click
 
 
 @click.command("board")
-@click.argument("run", type=click.Path(path_type=Path))
-def board_command(run: Path) -> None:
-    """Score the run in folder RUN again and rebuild its board. Trains and measures nothing."""
+@click.argument("runs", nargs=-1, required=True, metavar="RUN...", type=click.Path(path_type=Path))
+@click.option("--out", type=click.Path(path_type=Path), help="Folder of a joined board (several runs).")
+@click.option("--serve", is_flag=True, help="Show the board at an address of this machine, until Ctrl-C.")
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Of --serve (default: a free one).")
+def board_command(runs: tuple[Path, ...], out: Path | None, serve: bool, port: int) -> None:
+    """Score the run in folder RUN again and rebuild its board. Trains and measures nothing.
+
+    Several runs of one suite, and files of entries (RUN/entries/*.json) measured on its networks, are joined
+    into one board in the folder --out: networks and measurements that they share count once.
+    """
     from gapbench.commands.run import finish
+    from gapbench.errors import GapbenchError
+    from gapbench.joining import join
     from gapbench.running import open_run
 
-    finish(open_run(run))
+    folders = [path for path in dict.fromkeys(runs) if path.suffix != ".json"]
+    entries = [path for path in dict.fromkeys(runs) if path.suffix == ".json"]
+    if not folders:
+        raise GapbenchError(
+            "Give at least one run beside the entries: gapbench board RUN ENTRY.json --out FOLDER"
+        )
+    if len(folders) + len(entries) == 1 and out is None:
+        result = open_run(folders[0])
+    elif out is None:
+        raise GapbenchError("Give the folder of the joined board: --out FOLDER")
+    else:
+        result = join(folders, entries, out)
+    failed: click.exceptions.Exit | None = None
+    try:
+        finish(result)
+    except click.exceptions.Exit as stop:
+        failed = stop
+    if serve:
+        from gapbench_leaderboard.board.serving import serve as show
+
+        show(result.folder / "board", port, click.echo)
+    if failed is not None:
+        raise failed

@@ -42,6 +42,7 @@ def publish_command(
         seconds=timeout,
         weights=weights.absolute() if weights is not None else None,
         database=(run / "run.sqlite").absolute() if weights is not None else None,
+        sources=_sources(run),
     )
     if result.folder is None:
         click.echo(f"Published {len(result.runs)} runs to the wandb project {project}.")
@@ -49,3 +50,25 @@ def publish_command(
     click.echo(f"Written offline ({result.why}): {len(result.runs)} runs in {result.folder}.")
     click.echo("To upload them:")
     click.echo(f"  {result.command}")
+
+
+def _sources(run: Path) -> dict[str, str]:
+    """The entries of a run with their code, and the modules of the proxies that come with gapbench."""
+    if not (run / "run.sqlite").is_file():
+        return {}
+    import inspect
+
+    from gapbench.proxies.registry import proxy_entry
+    from gapbench.running import open_run
+
+    opened = open_run(run)
+    found = {}
+    for request in opened.proxies:
+        module = inspect.getmodule(proxy_entry(request.proxy).function)
+        if module is not None:
+            found[f"source/{module.__name__}.py"] = inspect.getsource(module)
+    for entry in opened.entries:
+        file = run / "entries" / f"{entry['id']}.json"
+        found[f"entries/{entry['id']}.json"] = file.read_text(encoding="utf-8")
+        found[f"source/{entry['name']}-v{entry['version']}.py"] = entry["source"]
+    return found

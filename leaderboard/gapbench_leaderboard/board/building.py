@@ -40,10 +40,13 @@ def build(
         scores: the long form of `gapbench_leaderboard.scores.score_population`.
         axes: columns of the population that the grid varies.
         suite: `name`, `version`, `summary`, `planned` (networks), `samples` (that proxies see).
-        entries: label -> `proxy`, `version`, `summary`, `reference`, `higher_means`, `options`.
+        entries: label -> `proxy`, `version`, `summary`, `reference`, `higher_means`, `options`; for submissions
+            also `verified` (bool: measured again by somebody else, or as claimed), `authors`, `source_sha256`;
+            where somebody says so in words, `invariances` (list of texts).
         notes: sentences that a reader of the board must know.
-        audit: of invariance: `networks`, `seed`, and `proxies` (label -> results); also written
-            to `invariances.csv`.
+        audit: of invariance: `networks`, `seed`, and `proxies` (label -> list of results, each with `kind`,
+            `strength`, `relative_change`, `rank_correlation`, `verdict` ("invariant", "not invariant" or "not
+            applicable"), `reason`); also written to `invariances.csv`.
 
     Returns:
         The paths written.

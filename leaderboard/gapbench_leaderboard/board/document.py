@@ -8,12 +8,11 @@ from typing import Any
 
 import pandas as pd
 
-from gapbench_leaderboard.scores import BASELINES
+from gapbench_leaderboard.scores import BASELINES, MEASURED_BASELINES
 
 from .agreement import agreement
 from .invariances import invariance_mark
 from .numbers import plain, plain_cells
-from .ranked import MEASURED_BASELINES
 
 FORMAT = 1
 

@@ -106,7 +106,10 @@ def _legend(found: Ranked) -> list[str]:
         for name, (value, low, high) in found.ceilings.items()
     ]
     lines += [f"{mark}: {meaning}." for mark, meaning in MARKS.items() if mark in used]
-    lines.append("Baselines in italics. A dash: no rank, or not defined.")
+    lines.append(
+        "Rank: 1 + the number of proxies that are significantly better, baselines not counted. Baselines in "
+        "italics, without a rank. A dash: no rank, or not defined."
+    )
     return [f"- {line}" for line in lines]
 
 

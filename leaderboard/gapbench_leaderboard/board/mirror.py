@@ -94,7 +94,11 @@ def _record(entry: Mapping[str, Any], suite: Mapping[str, Any], rows: pd.DataFra
         identifier=identifier(identity),
         name=str(entry["label"])[:128],
         kind="entry",
-        config={**plain(identity), "summary": entry.get("summary"), "reference": entry.get("reference")},
+        config={
+            **plain(identity),
+            **{key: plain(entry.get(key)) for key in ("summary", "reference")},
+            **{key: plain(entry[key]) for key in ("authors", "source_sha256") if entry.get(key)},
+        },
         summary=summary,
         tags=(*tags, f"{suite.get('name')}-v{suite.get('version')}"[:64]),
     )

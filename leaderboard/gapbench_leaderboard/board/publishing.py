@@ -11,6 +11,7 @@ import shlex
 import shutil
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -55,12 +56,17 @@ def publish(
     seconds: float = 600,
     weights: Path | None = None,
     database: Path | None = None,
+    sources: Mapping[str, str] | None = None,
 ) -> Published:
     """Publish the board in a folder: one run per entry, one for the leaderboard, under stable identifiers.
 
     Publishing again updates the same runs; after a kill it completes them. Online, everything must be done
     within `seconds`; what is not, and everything where wandb cannot be reached, is written to an offline
     directory within `folder`, which replaces an earlier offline copy of the same runs.
+
+    Args:
+        weights, database: folder of the networks' weights and the run's database, for an artifact of their own.
+        sources: texts that go into the board's artifact, by their paths in it (entries, code of proxies).
 
     Raises:
         TableError: if `board` holds no board, or the project's name cannot be used.
@@ -70,7 +76,43 @@ def publish(
             f"--wandb-project {project!r}: use letters, digits, '-', '_', '.', a letter or digit first, "
             "at most 128"
         )
-    specification = specify(board, project, entity, weights, database)
+    with tempfile.TemporaryDirectory() as place:
+        copy = None if database is None else snapshot(database, Path(place) / "run.sqlite")
+        specification = specify(board, project, entity, weights, copy)
+        specification["sources"] = dict(sources or {})
+        return _publish(specification, project, entity, offline, folder, seconds)
+
+
+def snapshot(database: Path, copy: Path) -> Path:
+    """A whole copy of a database that may be in use: rows may lie in the log beside the file.
+
+    Raises:
+        TableError: if there is none, or it is damaged.
+    """
+    if not database.is_file():
+        raise TableError(f"there is no database {database}")
+    try:
+        with (
+            contextlib.closing(
+                sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro", uri=True)
+            ) as source,
+            contextlib.closing(sqlite3.connect(copy)) as target,
+        ):
+            source.backup(target)
+            target.execute("PRAGMA journal_mode = DELETE")
+    except sqlite3.Error as error:
+        raise TableError(f"the database {database} cannot be read: {error}") from error
+    return copy
+
+
+def _publish(
+    specification: dict[str, Any],
+    project: str,
+    entity: str | None,
+    offline: bool,
+    folder: Path,
+    seconds: float,
+) -> Published:
     wanted = [record["identifier"] for record in specification["records"]]
     wanted.append(specification["leaderboard"]["identifier"])
     folder.mkdir(parents=True, exist_ok=True)
@@ -122,7 +164,7 @@ def specify(
         "group": name[:128],
         "board": str(board),
         "done": [],
-        "sources": [],
+        "sources": {},
         "weights": str(weights) if weights is not None else None,
         "database": str(database) if database is not None else None,
         "records": [record.as_dict() for record in entry_records(document, scores)],
@@ -134,10 +176,17 @@ def specify(
             "summary": {"entries": len(document["proxies"]), "networks": _length(document["population"])},
             "tags": ["leaderboard", name[:64]],
             "tables": tables,
-            "artifact": re.sub(r"[^A-Za-z0-9_.\-]", "-", f"gapbench-board-{suite.get('name')}")[:128],
-            "aliases": [re.sub(r"[^A-Za-z0-9_.\-]", "-", f"suite-{name}")[:128]],
+            "artifact": artifact_names(str(suite.get("name")), None)[0],
+            "aliases": [artifact_names(str(suite.get("name")), str(suite.get("version")))[2]],
         },
     }
+
+
+def artifact_names(suite: str, version: str | None) -> tuple[str, str, str]:
+    """The names of the board's and the population's artifact, and the alias of a version of the suite."""
+    board = re.sub(r"[^A-Za-z0-9_.\-]", "-", f"gapbench-board-{suite}")[:120]
+    alias = re.sub(r"[^A-Za-z0-9_.\-]", "-", f"suite-{suite}-v{version}")[:128]
+    return board, f"{board}-weights", "latest" if version is None else alias
 
 
 def unreachable() -> str | None:
@@ -170,6 +219,12 @@ def remove_offline(folder: Path, identifiers: list[str]) -> None:
 
 def _upload(specification: Mapping[str, Any], seconds: float) -> list[str]:
     """Run `wandb_upload` for at most `seconds`; the identifiers that it finished."""
+    lines = in_bounded_time("wandb_upload", specification, seconds)
+    return [line.partition(" ")[2] for line in lines if line.startswith("done ")]
+
+
+def in_bounded_time(module: str, specification: Mapping[str, Any], seconds: float) -> list[str]:
+    """Run a module that uses wandb in a process of its own for at most `seconds`; the lines that it wrote."""
     with tempfile.TemporaryDirectory() as place:
         path, log = Path(place) / "specification.json", Path(place) / "log"
         path.write_text(json.dumps(specification), encoding="utf-8")
@@ -180,10 +235,10 @@ def _upload(specification: Mapping[str, Any], seconds: float) -> list[str]:
         }
         with log.open("w") as output:
             process = subprocess.Popen(
-                [sys.executable, "-m", "gapbench_leaderboard.board.wandb_upload", str(path)],
+                [sys.executable, "-m", f"gapbench_leaderboard.board.{module}", str(path)],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
-                stderr=subprocess.DEVNULL if specification["offline"] is False else output,
+                stderr=output if specification.get("offline") else subprocess.DEVNULL,
                 env=environment,
                 start_new_session=True,  # so that wandb's own service ends with it
             )
@@ -193,8 +248,7 @@ def _upload(specification: Mapping[str, Any], seconds: float) -> list[str]:
                 pass
             finally:
                 _end(process)
-        lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
-    return [line.partition(" ")[2] for line in lines if line.startswith("done ")]
+        return log.read_text(encoding="utf-8", errors="replace").splitlines()
 
 
 def _end(process: subprocess.Popen[Any]) -> None:

@@ -7,10 +7,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from gapbench_leaderboard.scores import BASELINES, TableError, ranking
-
-MEASURED_BASELINES = ("random", "parameter_count", "train_loss")
-"""Baselines that are measured like proxies, by name."""
+from gapbench_leaderboard.scores import BASELINES, MEASURED_BASELINES, TableError, ranking
 
 BESIDE = {
     "within": "tau_within",

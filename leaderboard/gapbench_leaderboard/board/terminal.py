@@ -41,7 +41,7 @@ def ranking_text(scores: pd.DataFrame, target: str = "gap") -> str:
     for baseline in (False, True):
         group = table[table["baseline"] == baseline]
         if baseline and len(group):
-            lines += ["      baselines"]
+            lines += ["      baselines (not ranked)"]
         for row in group.to_dict("records"):
             line, marks = _row(row, names[row["proxy"]], width, found.networks)
             lines.append(line)

@@ -21,7 +21,7 @@ def upload(specification: dict[str, Any]) -> None:
     for record in specification["records"]:
         if record["identifier"] not in done:
             with _run(specification, record) as run:
-                run.summary.update(record["summary"])
+                _replace_summary(run, record["summary"])
             print("done", record["identifier"], flush=True)
     board = specification["leaderboard"]
     if board["identifier"] not in done:
@@ -62,20 +62,53 @@ def _run(specification: dict[str, Any], record: dict[str, Any]) -> Any:
     )
 
 
+def _replace_summary(run: Any, summary: dict[str, Any]) -> None:
+    """The numbers as they are now: one that is no longer defined must not stay from an earlier publication."""
+    for key in list(run.summary.keys()):
+        if not key.startswith("_") and key not in summary:
+            del run.summary[key]
+    run.summary.update(summary)
+
+
+def _log_plots(run: Any, tables: dict[str, Any]) -> None:
+    """Bars of the headline, and the headline against its cost, for each target."""
+    import wandb
+
+    for name, table in tables.items():
+        if not name.startswith("ranking_"):
+            continue
+        target = name.removeprefix("ranking_")
+        place = [table["columns"].index(column) for column in ("proxy", "value", "seconds")]
+        rows: list[Any] = [[row[k] for k in place] for row in table["rows"] if row[place[1]] is not None]
+        bars = wandb.Table(columns=["proxy", "tau"], data=[row[:2] for row in rows])
+        timed: list[Any] = [row for row in rows if row[2] is not None]
+        cost = wandb.Table(columns=["proxy", "tau", "seconds"], data=timed)
+        run.log(
+            {
+                f"plot_tau_{target}": wandb.plot.bar(bars, "proxy", "tau", title=f"tau with {target}"),
+                f"plot_cost_{target}": wandb.plot.scatter(
+                    cost, "seconds", "tau", title=f"tau with {target} against seconds for one network"
+                ),
+            }
+        )
+
+
 def _log_board(run: Any, specification: dict[str, Any], board: dict[str, Any]) -> None:
     import wandb
 
     for name, table in board["tables"].items():
         shown = wandb.Table(columns=table["columns"], data=table["rows"][:BATCH], allow_mixed_types=True)
         run.log({name: shown})
+    _log_plots(run, board["tables"])
     run.summary.update(board["summary"])
     artifact = wandb.Artifact(board["artifact"], type="board", metadata=board["config"])
     for file in BOARD_FILES:
         path = Path(specification["board"]) / file
         if path.is_file():
             artifact.add_file(str(path), name=file)
-    for path in specification["sources"]:
-        artifact.add_file(path, name=f"source/{Path(path).name}")
+    for name, text in specification["sources"].items():
+        with artifact.new_file(name, mode="w", encoding="utf-8") as stream:
+            stream.write(text)
     run.log_artifact(artifact, aliases=board["aliases"])
     if specification["weights"]:
         weights = wandb.Artifact(f"{board['artifact']}-weights", type="population")

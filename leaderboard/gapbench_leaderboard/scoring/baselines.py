@@ -15,6 +15,8 @@ WIDTH = "width"
 HYPERPARAMETER_ORACLE = "hyperparameter_oracle"
 NOISY_ORACLE = "noisy_oracle"
 NAMES = (WIDTH, HYPERPARAMETER_ORACLE, NOISY_ORACLE)
+MEASURED = ("random", "parameter_count", "train_loss")
+"""Baselines that are measured like proxies, by name."""
 FOLDS = 10
 NOISE = 0.5
 

@@ -26,8 +26,9 @@ def score(
     target: str,
     measurements: pd.DataFrame,
     settings: Settings,
+    competing: Sequence[str],
 ) -> Rows:
-    """Rows of all proxies, measured ones and the baselines made by the scorer."""
+    """Rows of all proxies, measured ones and the baselines made by the scorer; ranks of those competing."""
     rows = Rows(target)
     if not population.parts:
         return rows
@@ -38,6 +39,7 @@ def score(
         part.headline_weight()
     for scope in population.scopes():
         population.linear(scope)
+        population.sampling(scope)
     ceilings = noise_rows.CeilingTable(population, settings)
 
     def one(proxy: str) -> Rows:
@@ -52,7 +54,7 @@ def score(
     for scope in population.scopes():
         if scope.task and scope.family:
             continue
-        for proxy, rank in ranks(population, proxies, scope).items():
+        for proxy, rank in ranks(population, competing, scope).items():
             rows.add(proxy, "rank", rank, population.models(proxy, scope), scope)
     return rows
 

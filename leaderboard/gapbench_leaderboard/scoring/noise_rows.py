@@ -9,10 +9,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from gapbench_leaderboard.statistics.ceiling import Ceilings, ceilings
+from gapbench_leaderboard.statistics.ceiling import Ceilings, ceilings, reliability
 from gapbench_leaderboard.statistics.configurations import numeric
-from gapbench_leaderboard.statistics.disattenuation import disattenuated
+from gapbench_leaderboard.statistics.disattenuation import LEAST_CEILING, disattenuated
 from gapbench_leaderboard.statistics.grouped import pair_weighted
+from gapbench_leaderboard.statistics.intervals import interval
 from gapbench_leaderboard.statistics.noise import BinomialNoise, TestNoise, joint_noise
 from gapbench_leaderboard.statistics.resampling import generator
 
@@ -61,7 +62,8 @@ class CeilingTable:
 
     def __init__(self, population: Population, settings: Settings) -> None:
         self.population = population
-        self.length = min(settings.pair_replicates, population.length - 1) + 1
+        self.length = min(settings.pair_replicates, settings.replicates) + 1
+        self._relative: list[NDArray[np.float64]] = []
         self.by_part = [self._families(part, settings) for part in population.parts]
 
     def _families(self, part: Replicates, settings: Settings) -> list[Ceilings]:
@@ -69,9 +71,16 @@ class CeilingTable:
         random = generator(settings.seed, "noise", study.task)
         noise = study.noise.draw(random, NOISE_DRAWS) if study.noise is not None else None
         draws = part.draws[: self.length, study.configuration]
+        deleting = part.multiplicities.matrix()[1 + part.replicates :]
+        relative = np.ones((len(study.family_names), part.entries))
         found = []
         for number, _ in enumerate(study.family_names):
             own = np.flatnonzero(study.family == number)
+            if noise is not None and len(deleting):
+                samples = np.concatenate([np.ones((1, len(own))), deleting[:, own]])
+                share = reliability(study.target[own], noise[:, own], samples)
+                ratio = np.divide(share[1:], share[0], out=np.ones(len(deleting)), where=share[1:] > 0)
+                relative[number, 1 + part.replicates :] = np.sqrt(ratio)
             found.append(
                 ceilings(
                     study.target[own],
@@ -81,7 +90,16 @@ class CeilingTable:
                     random,
                 )
             )
+        self._relative.append(relative)
         return found
+
+    def relative(self, part: Replicates) -> NDArray[np.float64]:
+        """Correlation of measured and true target, over that of the original sample, in each deletion.
+
+        By the square root of the reliability (Spearman 1904); 1 for all other entries. Shape (families,
+        entries).
+        """
+        return self._relative[list(self.population.parts).index(part)]
 
     def network(self, part: Replicates) -> NDArray[np.float64]:
         """Network ceiling of each family of a study in the original sample."""
@@ -108,19 +126,39 @@ class CeilingTable:
 
 
 def true_gap_rows(rows: Rows, population: Population, proxy: str, table: CeilingTable) -> None:
-    """tau against the target that an infinite test set would show (`tau_true_gap`)."""
+    """tau against the target that an infinite test set would show (`tau_true_gap`).
+
+    The interval is that of the measured tau, in whose deletions the ceiling changes as well (a population of
+    larger spread has a higher ceiling and a higher tau), carried over by the correction of the value. Families
+    whose ceiling is undefined are left out.
+    """
     for scope in population.scopes():
-        tasks = []
+        measured, corrected, ceiling = [], [], []
         for part in population.having(proxy):
             if part.study.noise is None or (scope.task and part.study.task != scope.task):
                 continue
-            found = part.headline(proxy, part.measured(proxy))
-            corrected = disattenuated(found.tau, table.network(part)[:, None])
             chosen = family_slice(part, scope)
-            tasks.append(pair_weighted(corrected[chosen], found.weight[chosen]))
-        if tasks:
-            values, models = mean_of(tasks), population.models(proxy, scope)
-            rows.add_coefficient(proxy, "tau_true_gap", values, models, scope, population.linear(scope))
+            found = part.headline(proxy, part.measured(proxy))
+            top = table.network(part)[chosen, None]
+            tau = found.tau[chosen]
+            true = disattenuated(tau[:, :1], top)
+            weight = np.where(np.isfinite(top) & (top >= LEAST_CEILING), found.weight[chosen], 0.0)
+            value = pair_weighted(true, weight[:, :1])
+            if not np.isfinite(value).all():
+                continue
+            rho = np.sin(np.pi / 2 * tau) / table.relative(part)[chosen]
+            measured.append(pair_weighted(2 / np.pi * np.arcsin(np.clip(rho, -1.0, 1.0)), weight))
+            corrected.append(float(value[0]))
+            ceiling.append(float(pair_weighted(top, weight[:, :1])[0]))
+        if not measured:
+            continue
+        values, mean = mean_of(measured), float(np.mean(corrected))
+        limits = interval(values, population.sampling(scope))
+        carried = disattenuated(np.array([*limits, values[0]]), float(np.mean(ceiling)))
+        low, high = np.clip(mean + carried[:2] - carried[2], -1.0, 1.0)
+        rows.add(
+            proxy, "tau_true_gap", mean, population.models(proxy, scope), scope, (float(low), float(high))
+        )
 
 
 def seconds(measurements: pd.DataFrame, proxy: str) -> float:

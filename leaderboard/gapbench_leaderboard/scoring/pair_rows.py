@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gapbench_leaderboard.statistics.mutual_information_replicates import MOST_LEVELS, k_replicates
-from gapbench_leaderboard.statistics.pairs import lay_out
+from gapbench_leaderboard.statistics.pairs import lay_out, order_of
 from gapbench_leaderboard.statistics.resampling import generator
-from gapbench_leaderboard.statistics.selection import precision_at_k, regret_at_1
+from gapbench_leaderboard.statistics.selection import selection_replicates
 from gapbench_leaderboard.statistics.sign_error import environments, summary, summary_replicates
 
 from .replicates import Replicates, mean_of
@@ -117,13 +117,7 @@ def selection_rows(rows: Rows, population: Population, proxy: str, settings: Set
             continue
         x, y = part.study.proxies[proxy][mask], part.study.target[mask]
         draws = part.draws[: settings.pair_replicates + 1, part.study.configuration[mask]]
-        values = np.full((2, len(draws)), np.nan)
-        for row, weight in enumerate(draws):
-            chosen = np.repeat(np.arange(len(x)), weight)
-            if len(chosen):
-                k = max(1, round(BEST_SHARE * len(chosen)))
-                values[0, row] = precision_at_k(x[chosen], y[chosen], k)
-                values[1, row] = regret_at_1(x[chosen], y[chosen])
+        values = selection_replicates(order_of(x), order_of(y), y, draws, BEST_SHARE)
         scope = Scope(part.study.task)
         for (name, tasks), found in zip(over_tasks.items(), values):
             rows.add_range(proxy, name, found, int(mask.sum()), scope)

@@ -9,7 +9,7 @@ from gapbench_leaderboard.statistics.calibration import calibration_replicates
 from gapbench_leaderboard.statistics.incremental import FOLDS, incremental_replicates, proxy_features
 from gapbench_leaderboard.statistics.regression import design, folds_of
 from gapbench_leaderboard.statistics.resampling import generator
-from gapbench_leaderboard.statistics.transport import Domain, transport
+from gapbench_leaderboard.statistics.transport import Domain, transport_replicates
 
 from .replicates import Replicates, mean_of
 from .rows import Rows
@@ -104,20 +104,13 @@ def _transport(
 ) -> None:
     length = settings.prediction_replicates + 1
     length = min(length, *(len(part.draws) for part, _, _ in domains))
-    values = np.full((4, length), np.nan)
-    for row in range(length):
-        found = transport(
-            [
-                Domain(
-                    name,
-                    part.study.proxies[proxy][mask],
-                    part.study.target[mask],
-                    part.draws[row, part.study.configuration[mask]].astype(np.float64),
-                )
-                for part, mask, name in domains
-            ]
-        )
-        values[:, row] = (*found.mean(), *found.worst())
+    values = transport_replicates(
+        [
+            Domain(name, part.study.proxies[proxy][mask], part.study.target[mask], np.ones(int(mask.sum())))
+            for part, mask, name in domains
+        ],
+        [part.draws[:length, part.study.configuration[mask]].astype(np.float64) for part, mask, _ in domains],
+    )
     models = population.models(proxy, scope)
     for name, replicates in zip(("r2", "mae", "worst_r2", "worst_mae"), values):
         rows.add_range(proxy, f"transport_{kind}_{name}", replicates, models, scope)

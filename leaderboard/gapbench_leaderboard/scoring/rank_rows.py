@@ -10,7 +10,7 @@ from gapbench_leaderboard.statistics.intervals import two_sided_p
 from gapbench_leaderboard.statistics.resampling import FEW_CONFIGURATIONS
 from gapbench_leaderboard.statistics.strata import simpson_flag
 
-from .replicates import Replicates, mean_of
+from .replicates import Estimate, Replicates, mean_estimate, mean_of
 from .rows import Rows
 from .scope import Population, Scope
 
@@ -19,10 +19,12 @@ def headline_rows(rows: Rows, population: Population, proxy: str) -> None:
     """tau, its jackknife error, coverage, p-value against random and the mark of few configurations."""
     for scope in population.scopes():
         models = population.models(proxy, scope)
-        values, linear = population.headline(proxy, scope), population.linear(scope)
-        rows.add_coefficient(proxy, "tau", values, models, scope, linear)
-        rows.add(proxy, "tau_standard_error", float(linear.standard_error(values)), models, scope)
-        rows.add(proxy, "p_random", float(two_sided_p(values, linear)), models, scope)
+        values, sampling = population.headline(proxy, scope), population.sampling(scope)
+        rows.add_coefficient(proxy, "tau", values, models, scope, sampling)
+        rows.add(proxy, "tau_standard_error", float(sampling.standard_error(values)), models, scope)
+        infinitesimal = population.linear(scope).standard_error(values[: 1 + sampling.replicates])
+        rows.add(proxy, "tau_standard_error_infinitesimal", float(infinitesimal), models, scope)
+        rows.add(proxy, "p_random", float(two_sided_p(values, sampling)), models, scope)
         rows.add(proxy, "coverage", population.coverage(proxy, scope), models, scope)
         few = population.configurations(proxy, scope) < FEW_CONFIGURATIONS
         rows.add(proxy, "unreliable", float(few), models, scope)
@@ -37,9 +39,7 @@ def coefficient_rows(rows: Rows, population: Population, proxy: str) -> None:
                 continue
             for scope, values in _coefficients(part, proxy, name).items():
                 models = population.models(proxy, scope)
-                linear = population.linear(scope)
-                recentre = name != "spearman"  # its replicates are biased by ranks, as the value itself is
-                rows.add_coefficient(proxy, name, values, models, scope, linear, recentre=recentre)
+                rows.add_coefficient(proxy, name, values, models, scope, population.sampling(scope))
                 if not scope.family:
                     pooled.append(values)
         _mean_row(rows, population, proxy, name, pooled)
@@ -110,12 +110,12 @@ def _within_row(
     within: NDArray[np.float64],
     suffix: str = "",
 ) -> None:
-    linear, models = population.linear(scope), population.models(proxy, scope)
-    rows.add_coefficient(proxy, f"tau_within{suffix}", within, models, scope, linear)
+    sampling, models = population.sampling(scope), population.models(proxy, scope)
+    rows.add_coefficient(proxy, f"tau_within{suffix}", within, models, scope, sampling)
     rows.add_coefficient(
-        proxy, f"tau_pooled_minus_within{suffix}", pooled - within, models, scope, linear, bounded=False
+        proxy, f"tau_pooled_minus_within{suffix}", pooled - within, models, scope, sampling, bounded=False
     )
-    rows.add(proxy, f"simpson{suffix}", float(simpson_flag(pooled, within, linear)), models, scope)
+    rows.add(proxy, f"simpson{suffix}", float(simpson_flag(pooled, within, sampling)), models, scope)
 
 
 def partial_rows(rows: Rows, population: Population, proxy: str) -> None:
@@ -123,24 +123,26 @@ def partial_rows(rows: Rows, population: Population, proxy: str) -> None:
     partial, width = [], []
     for part in population.having(proxy):
         scope = Scope(part.study.task)
-        models, linear = population.models(proxy, scope), population.linear(scope)
-        counts = part.partial(proxy) if part.measured(proxy).any() else None
-        if counts is not None:
-            values = counts.tau_b()
-            rows.add_coefficient(proxy, "tau_partial", values, models, scope, linear)
-            partial.append(values)
+        models, sampling = population.models(proxy, scope), population.sampling(scope)
+        found = part.partial(proxy) if part.measured(proxy).any() else None
+        if found is not None:
+            rows.add_coefficient(
+                proxy, "tau_partial", found.values, models, scope, sampling, error=found.error
+            )
+            partial.append(found)
         networks = part.study.networks
         if "width" in networks.columns and networks["width"].dtype.kind in "iuf":
             values = part.against(proxy, networks["width"].to_numpy(dtype=np.float64))
-            rows.add_coefficient(proxy, "tau_with_width", values, models, scope, linear)
+            rows.add_coefficient(proxy, "tau_with_width", values, models, scope, sampling)
             width.append(values)
-    _mean_row(rows, population, proxy, "tau_partial", partial)
+    if partial:
+        _estimate_row(rows, population, proxy, "tau_partial", mean_estimate(partial), Scope())
     _mean_row(rows, population, proxy, "tau_with_width", width)
 
 
 def granulated_rows(rows: Rows, population: Population, proxy: str) -> None:
     """Granulated coefficient overall and per axis, per task and family, and its mean over tasks."""
-    over_tasks: dict[str, list[NDArray[np.float64]]] = {}
+    over_tasks: dict[str, list[Estimate]] = {}
     for part in population.having(proxy):
         names = part.study.family_names
         families: list[int | None] = [None, *range(len(names) if names != ("",) else 0)]
@@ -148,21 +150,20 @@ def granulated_rows(rows: Rows, population: Population, proxy: str) -> None:
             scope = Scope(part.study.task, "" if family is None else names[family])
             if not population.models(proxy, scope):
                 continue
-            for axis, values in part.granulated(proxy, family).items():
+            for axis, estimate in part.granulated(proxy, family).items():
                 name = f"granulated:{axis}" if axis else "granulated"
-                _granulated_row(rows, population, proxy, name, values, scope)
+                _estimate_row(rows, population, proxy, name, estimate, scope)
                 if family is None:
-                    over_tasks.setdefault(name, []).append(values)
+                    over_tasks.setdefault(name, []).append(estimate)
     for name, tasks in over_tasks.items():
-        _granulated_row(rows, population, proxy, name, mean_of(tasks), Scope())
+        _estimate_row(rows, population, proxy, name, mean_estimate(tasks), Scope())
 
 
-def _granulated_row(
-    rows: Rows, population: Population, proxy: str, name: str, values: NDArray[np.float64], scope: Scope
+def _estimate_row(
+    rows: Rows, population: Population, proxy: str, name: str, estimate: Estimate, scope: Scope
 ) -> None:
-    """Part of the non-linear variance stays: cells that drop out of replicates are not an artefact alone."""
-    models, linear = population.models(proxy, scope), population.linear(scope)
-    rows.add_coefficient(proxy, name, values, models, scope, linear, recentre=False, removed=0.5)
+    models, sampling = population.models(proxy, scope), population.sampling(scope)
+    rows.add_coefficient(proxy, name, estimate.values, models, scope, sampling, error=estimate.error)
 
 
 def repeatability_rows(rows: Rows, population: Population, proxy: str) -> None:
@@ -177,7 +178,7 @@ def repeatability_rows(rows: Rows, population: Population, proxy: str) -> None:
         if both < 2:
             continue
         found = part.against(proxy, second)
-        rows.add_coefficient(proxy, "repeatability", found, both, scope, population.linear(scope))
+        rows.add_coefficient(proxy, "repeatability", found, both, scope, population.sampling(scope))
         values.append(found)
     _mean_row(rows, population, proxy, "repeatability", values)
 
@@ -191,6 +192,5 @@ def _mean_row(
 ) -> None:
     if tasks:
         scope = Scope()
-        models, linear = population.models(proxy, scope), population.linear(scope)
-        recentre = name != "spearman"
-        rows.add_coefficient(proxy, name, mean_of(tasks), models, scope, linear, recentre=recentre)
+        models, sampling = population.models(proxy, scope), population.sampling(scope)
+        rows.add_coefficient(proxy, name, mean_of(tasks), models, scope, sampling)

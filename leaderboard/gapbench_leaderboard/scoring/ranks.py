@@ -19,7 +19,7 @@ SIGNIFICANCE = 0.05
 
 
 def paired_difference(population: Population, first: str, second: str, scope: Scope) -> NDArray[np.float64]:
-    """Headline of `first` minus that of `second` on the networks that both measured; (replicates + 1,)."""
+    """Headline of `first` minus that of `second` on the networks that both measured; (entries,)."""
     return population.headline(first, scope, second) - population.headline(second, scope, first)
 
 
@@ -40,13 +40,13 @@ def ranks(population: Population, proxies: Sequence[str], scope: Scope) -> dict[
     pairs of the scope.
     """
     names = ranked(population, proxies, scope)
-    linear = population.linear(scope)
+    sampling = population.sampling(scope)
     pairs = list(combinations(names, 2))
     rank = dict.fromkeys(names, 1)
     if not pairs:
         return rank
     differences = np.stack([paired_difference(population, *pair, scope) for pair in pairs])
-    for (first, second), value, p in zip(pairs, differences[:, 0], holm(two_sided_p(differences, linear))):
+    for (first, second), value, p in zip(pairs, differences[:, 0], holm(two_sided_p(differences, sampling))):
         if p < SIGNIFICANCE:
             rank[second if value > 0 else first] += 1
     return rank
@@ -58,11 +58,11 @@ def difference_rows(rows: Rows, population: Population, proxies: Sequence[str]) 
     One row per pair, under the proxy that comes first in `proxies`; on the networks that both measured.
     """
     scope = Scope()
-    linear = population.linear(scope)
+    sampling = population.sampling(scope)
     for first, second in combinations(proxies, 2):
         difference = paired_difference(population, first, second, scope)
         if np.isfinite(difference[0]):
             models = population.common(first, second)
             rows.add_coefficient(
-                first, f"tau_minus:{second}", difference, models, scope, linear, bounded=False
+                first, f"tau_minus:{second}", difference, models, scope, sampling, bounded=False
             )

@@ -10,20 +10,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gapbench_leaderboard.statistics.configurations import axis_codes, group_codes, means
-from gapbench_leaderboard.statistics.granulated import Cells, axis_cells, cell_mean_replicates
+from gapbench_leaderboard.statistics.dyads import Dyads
+from gapbench_leaderboard.statistics.granulated import (
+    Cells,
+    axis_cells,
+    cell_mean_error,
+    cell_mean_replicates,
+)
 from gapbench_leaderboard.statistics.grouped import GroupedTau, Groups, grouped
-from gapbench_leaderboard.statistics.pair_lists import PairList, count_listed
+from gapbench_leaderboard.statistics.pair_lists import PairList, count_dyads
 from gapbench_leaderboard.statistics.pairs import Multiplicities, PairCounts, lay_out, order_of, tied_pairs
-from gapbench_leaderboard.statistics.partial import is_quantity, matched_pairs
+from gapbench_leaderboard.statistics.partial import is_quantity, matched_pairs, tau_b_error
 from gapbench_leaderboard.statistics.rank import spearman_replicates
-from gapbench_leaderboard.statistics.resampling import draw_configurations, generator
+from gapbench_leaderboard.statistics.resampling import (
+    deletion_numbers,
+    deletions,
+    draw_configurations,
+    generator,
+)
 
 from .study import Study
 
 
 @dataclass(frozen=True)
 class FamilyTau:
-    """tau-b and pair weights of each family of a study, arrays of shape (families, replicates + 1)."""
+    """tau-b and pair weights of each family of a study, arrays of shape (families, entries)."""
 
     tau: NDArray[np.float64]
     weight: NDArray[np.float64]
@@ -39,22 +50,38 @@ class ConfigurationMeans:
     target: NDArray[np.float64]
 
 
+@dataclass(frozen=True)
+class Estimate:
+    """An estimate under all multiplicities, shape (entries,), with a standard error of its own."""
+
+    values: NDArray[np.float64]
+    error: float
+
+
 @dataclass
 class Replicates:
     """Multiplicities of a study, and the coefficients of its proxies under them.
 
-    All proxies and targets of a task share the same draws, so differences between proxies are paired.
+    All proxies and targets of a task share the same draws, so differences between proxies are paired. Entry 0
+    of every array is the original sample, the next `replicates` are bootstrap samples, and in the others one
+    configuration is deleted: of this study, or of another, where this one is as in the original.
     """
 
     study: Study
     replicates: int
     seed: int
+    deleted_before: int = 0
+    """Deletions in the studies before this one."""
+    deleted: int = 0
+    """Deletions in all studies; 0 for none at all."""
     _groups: dict[tuple[str, bytes], Groups] = field(default_factory=dict)
     _counts: dict[tuple[str, str, bytes], list[PairCounts]] = field(default_factory=dict)
     shared: dict[tuple[str, bytes], float] = field(default_factory=dict)
     """Numbers that depend on the networks measured, not on the proxy."""
     _axis_cells: dict[bytes, dict[str, Cells]] = field(default_factory=dict)
-    _matched: dict[bytes, tuple[PairList, Multiplicities]] = field(default_factory=dict)
+    _grid_codes: dict[bytes, NDArray[np.int64]] = field(default_factory=dict)
+    _target_means: dict[bytes, NDArray[np.float64]] = field(default_factory=dict)
+    _matched: dict[bytes, tuple[PairList, Multiplicities, Dyads]] = field(default_factory=dict)
 
     @cached_property
     def draws(self) -> NDArray[np.int64]:
@@ -63,8 +90,29 @@ class Replicates:
         return draw_configurations(self.study.configurations, self.replicates, random)
 
     @cached_property
+    def deletion(self) -> NDArray[np.int64]:
+        """The number of the deletion of each configuration, among those of all studies."""
+        random = generator(self.seed, "deletions", self.study.task)
+        return self.deleted_before + deletion_numbers(self.study.configurations, random)
+
+    @cached_property
     def multiplicities(self) -> Multiplicities:
-        return lay_out(self.draws[:, self.study.configuration])
+        """Of the networks, under draws and deletions."""
+        index = np.asarray(self.study.configuration, dtype=np.intp)
+        return self.of_configurations.select(index)
+
+    @cached_property
+    def of_configurations(self) -> Multiplicities:
+        """Of the configurations, under draws and deletions."""
+        every = self.draws
+        if self.deleted:
+            every = np.concatenate([every, deletions(self.deletion, self.deleted)])
+        return lay_out(every)
+
+    @property
+    def entries(self) -> int:
+        """Length of all arrays of replicates."""
+        return 1 + self.replicates + self.deleted
 
     def measured(self, proxy: str) -> NDArray[np.bool_]:
         """Networks on which the proxy was measured."""
@@ -95,7 +143,7 @@ class Replicates:
 
     def headline(self, proxy: str, mask: NDArray[np.bool_]) -> FamilyTau:
         """tau-b of a proxy in each family, over the networks in `mask` (which it must have measured)."""
-        shape = (len(self.study.family_names), self.replicates + 1)
+        shape = (len(self.study.family_names), self.entries)
         tau, weight = np.full(shape, np.nan), np.zeros(shape)
         if mask.any():
             groups = self.groups("family", mask).groups
@@ -104,9 +152,9 @@ class Replicates:
         return FamilyTau(tau, weight)
 
     def headline_weight(self) -> NDArray[np.float64]:
-        """Pair weights of the families over all networks, shape (families, replicates + 1)."""
+        """Pair weights of the families over all networks, shape (families, entries)."""
         groups = self.groups("family", np.ones(self.study.size, dtype=bool))
-        weight = np.zeros((len(self.study.family_names), self.replicates + 1))
+        weight = np.zeros((len(self.study.family_names), self.entries))
         for number, target, drawn in zip(groups.groups, groups.target, groups.multiplicities):
             pairs = drawn.pairs()
             weight[number] = np.where(pairs > tied_pairs(target, drawn), pairs, 0)
@@ -127,13 +175,13 @@ class Replicates:
         """Pair-weighted tau-b within families of a proxy with another vector than the target."""
         mask = self.measured(proxy) & np.isfinite(other)
         if not mask.any():
-            return np.full(self.replicates + 1, np.nan)
+            return np.full(self.entries, np.nan)
         index = np.flatnonzero(mask)
         groups = Groups.of(self.study.family[index], other[index], self.multiplicities.select(index))
         return groups.tau(self.study.proxies[proxy][index], "b").mean()
 
-    def partial(self, proxy: str) -> PairCounts | None:
-        """Counts over the pairs matched on the columns held fixed; None without such columns."""
+    def partial(self, proxy: str) -> Estimate | None:
+        """tau-b over the pairs matched on the columns held fixed; None without such columns."""
         if not self.study.given:
             return None
         mask = self.measured(proxy)
@@ -146,9 +194,13 @@ class Replicates:
         index = np.flatnonzero(mask)
         if key not in self._matched:
             pairs = matched_pairs(self.study.networks.iloc[index], self.study.given)
-            self._matched[key] = (pairs, self.multiplicities.select(index))
-        pairs, drawn = self._matched[key]
-        return count_listed(self.study.proxies[proxy][index], self.study.target[index], pairs, drawn)
+            codes, own = np.unique(self.study.configuration[index], return_inverse=True)
+            own = own.reshape(-1)
+            dyads = Dyads.of(own[pairs.first], own[pairs.second], len(codes))
+            self._matched[key] = (pairs, self.of_configurations.select(codes), dyads)
+        pairs, drawn, dyads = self._matched[key]
+        x, y = self.study.proxies[proxy][index], self.study.target[index]
+        return Estimate(count_dyads(x, y, pairs, dyads, drawn).tau_b(), tau_b_error(x, y, pairs, dyads))
 
     def means(self, proxy: str, family: int | None = None) -> ConfigurationMeans:
         """Means over seeds, of all configurations or those of a family."""
@@ -160,13 +212,16 @@ class Replicates:
             self.study.configuration[index], return_index=True, return_inverse=True
         )
         row_of = row_of.reshape(-1).astype(np.int64)
+        key = index.tobytes()
+        if key not in self._target_means:
+            self._target_means[key] = means(self.study.target[index], row_of, len(codes))
         return ConfigurationMeans(
             rows=index[first],
             measure=means(self.study.proxies[proxy][index], row_of, len(codes)),
-            target=means(self.study.target[index], row_of, len(codes)),
+            target=self._target_means[key],
         )
 
-    def granulated(self, proxy: str, family: int | None = None) -> dict[str, NDArray[np.float64]]:
+    def granulated(self, proxy: str, family: int | None = None) -> dict[str, Estimate]:
         """Granulated coefficient of each axis (tau-a, means over seeds) and, under "", their mean.
 
         Cells never reach across families: the family is held fixed like the other axes.
@@ -175,13 +230,18 @@ class Replicates:
             return {}
         found = self.means(proxy, family)
         drawn = self.multiplicities.select(found.rows)
+        used = {axis: cells for axis, cells in self._cells(found.rows).items() if cells.count}
         per_axis = {
-            axis: cell_mean_replicates(found.measure, found.target, cells, drawn)
-            for axis, cells in self._cells(found.rows).items()
-            if cells.count
+            axis: Estimate(
+                cell_mean_replicates(found.measure, found.target, cells, drawn),
+                cell_mean_error(found.measure, found.target, [cells]),
+            )
+            for axis, cells in used.items()
         }
         if per_axis:
-            per_axis[""] = mean_of(list(per_axis.values()))
+            mean = mean_of([estimate.values for estimate in per_axis.values()])
+            error = cell_mean_error(found.measure, found.target, list(used.values()))
+            per_axis[""] = Estimate(mean, error)
         return per_axis
 
     @property
@@ -192,8 +252,11 @@ class Replicates:
 
     def grid_codes(self, rows: NDArray[np.intp]) -> NDArray[np.int64]:
         """Levels of the family and of the axes of the grid, shape (rows, 1 + axes)."""
-        frame = self.study.networks.iloc[rows]
-        return np.column_stack([self.study.family[rows], axis_codes(frame, self.grid_axes)])
+        key = rows.tobytes()
+        if key not in self._grid_codes:
+            codes = axis_codes(self.study.networks.iloc[rows], self.grid_axes)
+            self._grid_codes[key] = np.column_stack([self.study.family[rows], codes])
+        return self._grid_codes[key]
 
     def _cells(self, rows: NDArray[np.intp]) -> dict[str, Cells]:
         key = rows.tobytes()
@@ -227,3 +290,10 @@ def mean_of(values: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
     number = present.sum(axis=0)
     total = np.where(present, stacked, 0.0).sum(axis=0)
     return np.divide(total, number, out=np.full(len(total), np.nan), where=number > 0)
+
+
+def mean_estimate(estimates: Sequence[Estimate]) -> Estimate:
+    """Mean of estimates of independent studies, of those that are defined in the original sample."""
+    errors = [estimate.error for estimate in estimates if np.isfinite(estimate.values[0])]
+    error = float(np.sqrt(np.square(errors).sum()) / len(errors)) if errors else float("nan")
+    return Estimate(mean_of([estimate.values for estimate in estimates]), error)

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from gapbench_leaderboard.statistics.intervals import WHOLE, LinearPart, interval, resampling_range
+from gapbench_leaderboard.statistics.intervals import Sampling, interval, resampling_range
 
 from .scope import Scope
 
@@ -36,17 +36,11 @@ class Rows:
 
     def add_coefficient(
         self, proxy: str, estimator: str, values: NDArray[np.float64], models: int, scope: Scope,
-        linear: LinearPart = WHOLE, bounded: bool = True, recentre: bool = True, removed: float = 1.0,
+        sampling: Sampling, bounded: bool = True, error: float | None = None,
     ) -> None:  # fmt: skip
-        """An estimator whose entry 0 is the original sample; with its bootstrap interval."""
-        self.add(
-            proxy,
-            estimator,
-            values[0],
-            models,
-            scope,
-            interval(values, linear, bounded, recentre=recentre, removed=removed),
-        )
+        """An estimator whose entry 0 is the original sample; with its interval."""
+        limits = interval(values, sampling, error=error, bounded=bounded)
+        self.add(proxy, estimator, values[0], models, scope, limits)
 
     def add_range(
         self, proxy: str, estimator: str, values: NDArray[np.float64], models: int, scope: Scope

@@ -9,9 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gapbench_leaderboard.statistics.grouped import pair_weighted
-from gapbench_leaderboard.statistics.intervals import LinearPart
+from gapbench_leaderboard.statistics.infinitesimal import LinearPart
+from gapbench_leaderboard.statistics.intervals import Sampling
+from gapbench_leaderboard.statistics.resampling import MOST_DELETIONS
 
 from .replicates import Replicates, mean_of
+from .study import Study
 
 
 @dataclass(frozen=True)
@@ -38,7 +41,20 @@ class Population:
 
     parts: Sequence[Replicates]
     _linear: dict[Scope, LinearPart] = field(default_factory=dict)
+    _sampling: dict[Scope, Sampling] = field(default_factory=dict)
     _headline: dict[tuple[str, Scope, bytes], NDArray[np.float64]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, studies: Sequence[Study], replicates: int, seed: int) -> Population:
+        """With `replicates` bootstrap samples, and with the deletions of the jackknife."""
+        counts = [min(study.configurations, MOST_DELETIONS) for study in studies]
+        before = [sum(counts[:position]) for position in range(len(studies))]
+        return cls(
+            [
+                Replicates(study, replicates, seed, deleted_before=first, deleted=sum(counts))
+                for study, first in zip(studies, before)
+            ]
+        )
 
     @property
     def families(self) -> list[str]:
@@ -58,7 +74,7 @@ class Population:
         return [part for part in self.parts if scope.mask(part).any()]
 
     def linear(self, scope: Scope) -> LinearPart:
-        """The draws of the scope's configurations, for the spread of intervals."""
+        """The draws of the scope's configurations, for the infinitesimal jackknife."""
         if scope not in self._linear:
             draws = []
             for part in self.inside(scope):
@@ -66,6 +82,18 @@ class Population:
                 draws.append(part.draws[:, present])
             self._linear[scope] = LinearPart.of(draws)
         return self._linear[scope]
+
+    def sampling(self, scope: Scope) -> Sampling:
+        """Replicates and deletions of the scope's configurations, for the spread of intervals."""
+        if scope not in self._sampling:
+            numbers = [
+                part.deletion[np.unique(part.study.configuration[scope.mask(part)])]
+                for part in self.inside(scope)
+                if part.deleted
+            ]
+            replicates = self.parts[0].replicates if self.parts else 0
+            self._sampling[scope] = Sampling.of(replicates, numbers)
+        return self._sampling[scope]
 
     def models(self, proxy: str, scope: Scope) -> int:
         """Networks of the scope that the proxy was measured on."""
@@ -95,7 +123,7 @@ class Population:
         return [part for part in self.parts if proxy in part.study.proxies]
 
     def headline(self, proxy: str, scope: Scope, other: str | None = None) -> NDArray[np.float64]:
-        """Pair-weighted tau-b within (task, family), averaged over the tasks of the scope; (replicates + 1,).
+        """Pair-weighted tau-b within (task, family), averaged over the tasks of the scope; (entries,).
 
         With `other`, only networks that both proxies measured count. Tasks in which nothing can be ranked are
         left out of the mean; a task that drops out of a replicate drops out of that replicate's mean.
@@ -122,7 +150,7 @@ class Population:
 
     @property
     def length(self) -> int:
-        return self.parts[0].replicates + 1 if self.parts else 1
+        return self.parts[0].entries if self.parts else 1
 
 
 def family_slice(part: Replicates, scope: Scope) -> slice:

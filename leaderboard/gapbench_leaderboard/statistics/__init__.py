@@ -6,7 +6,8 @@ from .configurations import TableError
 from .disattenuation import disattenuated
 from .granulated import Granulated, granulated_kendall
 from .incremental import incremental_information
-from .intervals import LinearPart, interval
+from .infinitesimal import LinearPart
+from .intervals import Sampling, interval
 from .mutual_information import ConditionalMutualInformation, conditional_mutual_information
 from .partial import partial_tau
 from .rank import kendall_tau, spearman
@@ -24,6 +25,7 @@ __all__ = [
     "Granulated",
     "LinearPart",
     "RobustSignError",
+    "Sampling",
     "TableError",
     "Transport",
     "WithinStrata",

@@ -96,7 +96,7 @@ def accuracy(
     if not used.any():
         return float("nan"), float("nan")
     w, y, error = weight[used], target[used], target[used] - prediction[used]
-    spread = float((w * (y - np.average(y, weights=w)) ** 2).sum())
+    spread = float((w * (y - np.average(y, weights=w)) ** 2).sum()) if np.ptp(y) > 0 else 0.0
     squared = float((w * error**2).sum())
     return (1.0 - squared / spread if spread > 0 else float("nan")), float(
         (w * np.abs(error)).sum() / w.sum()
@@ -109,12 +109,12 @@ def _fit(
     mass = np.bincount(order.rank, weight, minlength=order.levels)
     moment = np.bincount(order.rank, weight * y, minlength=order.levels)
     values = np.zeros(order.levels)
-    _pool(mass, moment, values)
+    pool(mass, moment, values)
     return values, mass > 0
 
 
 @compiled
-def _pool(mass, moment, values):  # type: ignore[no-untyped-def]
+def pool(mass, moment, values):  # type: ignore[no-untyped-def]
     """Pool adjacent violators over levels with positive mass; writes the fit into `values`."""
     size = mass.shape[0]
     heavy = np.empty(size)
@@ -156,6 +156,8 @@ def _calibrate(members, rank, levels, y, fold, folds, multiplicities):  # type: 
         first = 0.0
         squared = 0.0
         absolute = 0.0
+        lowest = np.inf
+        highest = -np.inf
         for number in range(folds):
             mass[:] = 0.0
             moment[:] = 0.0
@@ -163,7 +165,7 @@ def _calibrate(members, rank, levels, y, fold, folds, multiplicities):  # type: 
                 if fold[member] != number:
                     mass[rank[member]] += weight[member]
                     moment[rank[member]] += weight[member] * y[member]
-            _pool(mass, moment, values)
+            pool(mass, moment, values)
             seen = -1
             for level in range(size):
                 if mass[level] > 0:
@@ -193,12 +195,14 @@ def _calibrate(members, rank, levels, y, fold, folds, multiplicities):  # type: 
                 first += w * y[member]
                 squared += w * (y[member] - prediction) ** 2
                 absolute += w * abs(y[member] - prediction)
+                lowest = min(lowest, y[member])
+                highest = max(highest, y[member])
         if total > 0:
             mean = first / total
             spread = 0.0
             for member in members:
                 spread += weight[member] * (y[member] - mean) ** 2
-            if spread > 0:
+            if spread > 0 and highest > lowest:  # the mean of equals may differ from them in the last digit
                 result[replicate, 0] = 1.0 - squared / spread
             result[replicate, 1] = absolute / total
     return result

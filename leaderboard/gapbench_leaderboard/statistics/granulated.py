@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ._compile import compiled
 from .configurations import gather, group_codes
+from .dyads import Dyads
 from .pairs import LANES, Multiplicities
 from .rank import Variant, check_variant
 
@@ -130,6 +131,28 @@ def cell_mean(
         untied_y = np.add.reduceat(np.abs(dy), cells.starts[:-1])
         scale = np.sqrt(untied_x * untied_y)
     return float(np.mean(np.divide(total, scale, out=np.zeros_like(total), where=scale > 0)))
+
+
+def cell_mean_error(
+    measure: NDArray[np.float64], target: NDArray[np.float64], axes: Sequence[Cells]
+) -> float:
+    """Standard error of the mean over axes of the mean over cells of tau-a; NaN without a cell.
+
+    A pair's influence is its weight times the difference of sign(dx) sign(dy) from the mean of its axis.
+    """
+    used = [cells for cells in axes if cells.count]
+    if not used:
+        return float("nan")
+    influences = []
+    for cells in used:
+        size = np.diff(cells.starts)
+        weight = np.repeat(1.0 / (len(used) * cells.count * size), size)
+        sign = np.sign(measure[cells.first] - measure[cells.second])
+        sign = sign * np.sign(target[cells.first] - target[cells.second])
+        influences.append(weight * (sign - len(used) * float(weight @ sign)))
+    first = np.concatenate([cells.first for cells in used])
+    second = np.concatenate([cells.second for cells in used])
+    return Dyads.of(first, second, len(measure)).standard_error(np.concatenate(influences))
 
 
 def cell_mean_replicates(

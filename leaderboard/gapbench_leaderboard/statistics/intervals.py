@@ -1,13 +1,12 @@
-"""Percentile intervals from bootstrap replicates, with bias and excess of spread taken off.
+"""Intervals of coefficients: bootstrap percentiles with the spread of the jackknife.
 
 Pairs of networks carry the weight m_i m_j. Its variance has a second-order part that the variance of the
 coefficient itself does not have, which makes plain percentile intervals too wide for few configurations; and
 two seeds of one configuration have the expected weight 2 - 1/n where others have 1 - 1/n, which shifts
-coefficients within small strata. The replicates therefore are centred on the original value, and scaled to
-the part of their variance that is linear in the multiplicities: the infinitesimal jackknife (Efron 2014, as a
-regression on the multiplicities). Two factors for few configurations n: n / (n - 1) for the variance, because
-n configurations drawn out of themselves vary less than n new ones, and the quantile of Student's t over that
-of the normal distribution, with a degree of freedom for each configuration less one per task.
+coefficients within small strata. The percentiles therefore give the shape of an interval only: they are
+centred on the original value and scaled to the standard error of the delete-one jackknife over configurations
+(Efron and Stein 1981), with Student's t in place of the normal distribution. Coefficients that end at +-1 are
+treated on Fisher's scale z = artanh, where their distribution is nearly normal (Fieller, Hartley, Pearson 1957).
 """
 
 from __future__ import annotations
@@ -21,122 +20,122 @@ from numpy.typing import NDArray
 from scipy import stats
 
 NAN_INTERVAL = (float("nan"), float("nan"))
-_LEAST_REPLICATES = 2
-"""Replicates per configuration from which the linear part is estimated; below, it is taken to be all."""
-_SMALLEST_PART = 0.25
+_MOST_AT_THE_END = 0.01
+"""Share of replicates at +-1, where Fisher's z is infinite, beyond which it is of no use."""
 
 
 @dataclass(frozen=True)
-class LinearPart:
-    """Orthonormal basis of the centred multiplicities of all configurations drawn, shape (replicates, k)."""
+class Sampling:
+    """Where bootstrap replicates and deletions stand in arrays whose entry 0 is the original value.
 
-    basis: NDArray[np.float64] | None
+    Entries 1 .. replicates are bootstrap replicates; in others one configuration (or one group of them) is
+    deleted.
+    """
+
+    replicates: int
+    deleted: NDArray[np.intp]
+    """Entries of the deletions that concern the value."""
+    factor: NDArray[np.float64]
+    """(g - 1) / g for each deletion, where g is the number of deletions within its task."""
     freedom: int
-    """Configurations less tasks."""
+    """Deletions less tasks."""
 
     @classmethod
-    def of(cls, multiplicities: Sequence[NDArray[np.int64]]) -> LinearPart:
-        """From the multiplicities of configurations, shape (replicates + 1, configurations) per task."""
-        count = sum(matrix.shape[1] for matrix in multiplicities)
-        freedom = count - sum(matrix.shape[1] > 0 for matrix in multiplicities)
-        replicates = multiplicities[0].shape[0] - 1 if multiplicities else 0
-        if not count or replicates < _LEAST_REPLICATES * count:
-            return cls(None, freedom)
-        independent = [
-            matrix[1:, :-1] if np.ptp(matrix.sum(axis=1)) == 0 else matrix[1:] for matrix in multiplicities
-        ]
-        joined = np.concatenate(independent, axis=1).astype(np.float64)
-        if not joined.shape[1]:
-            return cls(None, freedom)
-        basis, _ = np.linalg.qr(joined - joined.mean(axis=0))
-        return cls(basis, freedom)
+    def of(cls, replicates: int, deletions: Sequence[NDArray[np.int64]]) -> Sampling:
+        """From the number of the deletion of each configuration, an array for each task."""
+        groups = [np.unique(numbers) for numbers in deletions if len(numbers)]
+        none = np.zeros(0)
+        return cls(
+            replicates=replicates,
+            deleted=1 + replicates + np.concatenate([none, *groups]).astype(np.intp),
+            factor=np.concatenate([none, *(np.full(len(g), 1.0 - 1.0 / len(g)) for g in groups)]),
+            freedom=sum(len(g) - 1 for g in groups),
+        )
 
-    def share(self, replicates: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Share of the replicates' variance that is linear in the multiplicities (adjusted R^2).
-
-        Args:
-            replicates: shape (..., replicates); NaN counts as the mean.
-
-        Returns:
-            shape (...,).
-        """
-        if self.basis is None:
-            return np.ones(replicates.shape[:-1])
-        defined = np.isfinite(replicates)
-        number = np.maximum(defined.sum(axis=-1, keepdims=True), 1)
-        mean = np.where(defined, replicates, 0.0).sum(axis=-1, keepdims=True) / number
-        centred = np.where(defined, replicates - mean, 0.0)
-        total = (centred**2).sum(axis=-1)
-        explained = ((centred @ self.basis) ** 2).sum(axis=-1)
-        rows, columns = self.basis.shape
-        part = np.divide(explained, total, out=np.ones_like(total), where=total > 0)
-        adjusted = 1.0 - (1.0 - part) * (rows - 1) / (rows - 1 - columns)
-        return np.clip(adjusted, _SMALLEST_PART, 1.0)
-
-    def factor(self, replicates: NDArray[np.float64], removed: float = 1.0) -> NDArray[np.float64]:
-        """Factor for the standard deviation of replicates: less the fraction `removed` of the part of their
-        variance that is not linear, and n / (n - 1).
-        """
-        small = (self.freedom + 1) / self.freedom if self.freedom > 0 else 1.0
-        return np.sqrt(small * (1.0 - removed * (1.0 - self.share(replicates))))
+    def bootstrap(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The bootstrap replicates among values of shape (..., entries)."""
+        return values[..., 1 : 1 + self.replicates]
 
     def standard_error(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Infinitesimal-jackknife standard error of values of shape (..., 1 + replicates), original first."""
-        drawn = values[..., 1:]
-        defined = np.isfinite(drawn)
-        number = defined.sum(axis=-1)
-        total = np.where(defined, drawn, 0.0).sum(axis=-1, keepdims=True)
-        mean = total / np.maximum(number, 1)[..., None]
-        squares = np.where(defined, (drawn - mean) ** 2, 0.0).sum(axis=-1)
-        variance = np.divide(squares, number - 1, out=np.full(squares.shape, np.nan), where=number > 1)
-        return np.sqrt(variance) * self.factor(drawn)
+        """Jackknife standard error of values of shape (..., entries); shape (...,).
 
-
-WHOLE = LinearPart(None, 0)
-"""No correction of the spread."""
+        NaN where fewer than half of the deletions leave a defined value; otherwise the defined ones stand for all.
+        """
+        away = values[..., self.deleted] - values[..., :1]
+        defined = np.isfinite(away)
+        squares = (self.factor * np.where(defined, away, 0.0) ** 2).sum(axis=-1)
+        number, whole = defined.sum(axis=-1), len(self.deleted)
+        enough = (2 * number >= whole) & (number > 0)
+        share = np.divide(whole, number, out=np.full(squares.shape, np.nan), where=enough)
+        return np.sqrt(squares * share)
 
 
 def interval(
     values: NDArray[np.float64],
-    linear: LinearPart = WHOLE,
+    sampling: Sampling | None = None,
+    *,
+    error: float | None = None,
     bounded: bool = True,
     level: float = 0.95,
-    recentre: bool = True,
-    removed: float = 1.0,
 ) -> tuple[float, float]:
-    """Bootstrap interval of a coefficient.
+    """Interval of a coefficient.
 
     Args:
-        values: entry 0 is the original value, the others are replicates; undefined ones (NaN) are left out.
-        linear: the draws; without it the spread is not corrected.
-        bounded: clip to [-1, 1], the range of a correlation.
-        recentre: on the original value; False leaves the replicates at their mean.
-        removed: fraction of the non-linear part of the variance that is taken off.
+        values: entry 0 is the original value, the others as `sampling` says; undefined ones (NaN) are left out.
+        sampling: without it all entries but the first are bootstrap replicates, whose percentiles are taken as
+            they are.
+        error: standard error, where it is known better than by the jackknife.
+        bounded: the coefficient lies within [-1, 1].
 
     Returns:
-        (low, high), which contain the value; NaN for both where the value or more than half of the
+        (low, high), which contain the value; NaN for both where the value, its error or more than half of the
         replicates are undefined.
     """
-    value, replicates = float(values[0]), values[1:]
+    value = float(values[0])
+    replicates = values[1:] if sampling is None else sampling.bootstrap(values)
     drawn = replicates[np.isfinite(replicates)]
     if not np.isfinite(value) or len(drawn) < 2 or 2 * len(drawn) < len(replicates):
         return NAN_INTERVAL
-    centre = drawn.mean()
-    tails = np.percentile(drawn, [50 * (1 - level), 50 * (1 + level)]) - centre
-    factor = float(linear.factor(replicates, removed))
-    if linear.freedom > 0:
-        factor *= _student_factor(level, linear.freedom)
-    low, high = (value if recentre else centre) + factor * tails
-    low, high = min(low, value), max(high, value)
-    if bounded:
-        low, high = max(-1.0, low), min(1.0, high)
-    return float(low), float(high)
+    if sampling is None:
+        low, high = np.percentile(drawn, _percents(level))
+        return min(float(low), value), max(float(high), value)
+    spread = float(sampling.standard_error(values)) if error is None else error
+    if not np.isfinite(spread):
+        return NAN_INTERVAL
+    if spread == 0 or sampling.freedom < 1:
+        return value, value
+    inside = np.abs(drawn) < 1
+    if bounded and abs(value) < 1 and np.mean(~inside) <= _MOST_AT_THE_END:
+        centre, tails = np.arctanh(value), _tails(np.arctanh(drawn[inside]), level, sampling.freedom)
+        low, high = np.tanh(centre + tails * (spread / (1 - value**2)))
+    else:
+        low, high = value + _tails(drawn, level, sampling.freedom) * spread
+    low, high = min(float(low), value), max(float(high), value)
+    return (max(-1.0, low), min(1.0, high)) if bounded else (low, high)
+
+
+def _tails(drawn: NDArray[np.float64], level: float, freedom: int) -> NDArray[np.float64]:
+    """Both ends of the interval in standard errors: the replicates' own, widened by Student's t."""
+    deviation = drawn.std()
+    if not deviation > 0:
+        student = _normal_quantile(level) * _student_factor(level, freedom)
+        return np.array([-student, student])
+    shape = (np.percentile(drawn, _percents(level)) - drawn.mean()) / deviation
+    return shape * _student_factor(level, freedom)
+
+
+def _percents(level: float) -> NDArray[np.float64]:
+    return np.array([50 * (1 - level), 50 * (1 + level)])
+
+
+@lru_cache(maxsize=16)
+def _normal_quantile(level: float) -> float:
+    return float(stats.norm.ppf(0.5 * (1 + level)))
 
 
 @lru_cache(maxsize=1024)
 def _student_factor(level: float, freedom: int) -> float:
-    chance = 0.5 * (1 + level)
-    return float(stats.t.ppf(chance, freedom) / stats.norm.ppf(chance))
+    return float(stats.t.ppf(0.5 * (1 + level), freedom)) / _normal_quantile(level)
 
 
 def resampling_range(values: NDArray[np.float64], level: float = 0.95) -> tuple[float, float]:
@@ -144,21 +143,20 @@ def resampling_range(values: NDArray[np.float64], level: float = 0.95) -> tuple[
     drawn = values[1:][np.isfinite(values[1:])]
     if len(drawn) < 2 or 2 * len(drawn) < len(values) - 1:
         return NAN_INTERVAL
-    low, high = np.percentile(drawn, [50 * (1 - level), 50 * (1 + level)])
+    low, high = np.percentile(drawn, _percents(level))
     return float(low), float(high)
 
 
-def two_sided_p(values: NDArray[np.float64], linear: LinearPart) -> NDArray[np.float64]:
-    """p-values that values of shape (..., 1 + replicates) are zero, original first; shape (...,).
+def two_sided_p(values: NDArray[np.float64], sampling: Sampling) -> NDArray[np.float64]:
+    """p-values that values of shape (..., entries) are zero, original first; shape (...,).
 
-    Value over its standard error, with the spread of `interval`, against Student's t: the tails of a
-    bootstrap cannot go below 2 / replicates, which after Holm's correction for hundreds of pairs could never
-    be significant.
+    Value over its standard error against Student's t: the tails of a bootstrap cannot go below
+    2 / replicates, which after Holm's correction for hundreds of pairs could never be significant.
     """
-    value, error = values[..., 0], linear.standard_error(values)
-    if linear.freedom < 1:
+    value, error = values[..., 0], sampling.standard_error(values)
+    if sampling.freedom < 1:
         return np.full(value.shape, np.nan)
     ratio = np.divide(np.abs(value), error, out=np.full(value.shape, np.inf), where=error > 0)
-    p = 2.0 * stats.t.sf(ratio, linear.freedom)
+    p = 2.0 * stats.t.sf(ratio, sampling.freedom)
     p = np.where((error == 0) & (value == 0), 1.0, p)
     return np.where(np.isfinite(value) & np.isfinite(error), p, np.nan)

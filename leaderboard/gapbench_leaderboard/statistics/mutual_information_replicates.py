@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from ._compile import compiled
 from .configurations import group_codes
-from .mutual_information import plogp
 from .pairs import LANES, Multiplicities
 
 MOST_LEVELS = 512
@@ -63,23 +62,49 @@ def k_replicates(
 def _information(counts: NDArray[np.float64], merged: NDArray[np.int64]) -> NDArray[np.float64]:
     """I / H of each lane after merging cells; counts has the shape (groups, groups, 4, LANES)."""
     size = int(merged.max()) + 1 if len(merged) else 0
-    if size < len(merged):
-        indicator = np.zeros((size, len(merged)))
-        indicator[merged, np.arange(len(merged))] = 1.0
-        counts = np.tensordot(indicator, counts, axes=(1, 0))
-        counts = np.tensordot(indicator, counts, axes=(1, 1)).transpose(1, 0, 2, 3)
-    table = counts.reshape(size * size, 2, 2, LANES)
-    total = table.sum(axis=(1, 2))
-    rows, columns = table.sum(axis=2), table.sum(axis=1)
-    of_target = plogp(columns).sum(axis=(0, 1))
-    whole = plogp(total).sum(axis=0)
-    entropy = whole - of_target
-    information = plogp(table).sum(axis=(0, 1, 2)) - plogp(rows).sum(axis=(0, 1)) - of_target + whole
-    informative = ((rows > 0).all(axis=1) & (columns > 0).all(axis=1)).any(axis=0)
-    defined = entropy > 1e-12 * total.sum(axis=0)
+    return _merged_information(counts, merged, size)
+
+
+@compiled
+def _plogp(value):  # type: ignore[no-untyped-def]
+    return value * np.log(value) if value > 0 else 0.0
+
+
+@compiled
+def _merged_information(counts, merged, size):  # type: ignore[no-untyped-def]
+    groups = counts.shape[0]
+    table = np.zeros((size, size, 4, LANES))
+    for i in range(groups):
+        for j in range(groups):
+            cell = table[merged[i], merged[j]]
+            for code in range(4):
+                for lane in range(LANES):
+                    cell[code, lane] += counts[i, j, code, lane]
     result = np.full(LANES, np.nan)
-    np.divide(np.maximum(information, 0.0), entropy, out=result, where=defined)
-    return np.where(defined & ~informative, 0.0, result)
+    for lane in range(LANES):
+        total = 0.0
+        entropy = 0.0
+        information = 0.0
+        informative = False
+        for i in range(size):
+            for j in range(size):
+                a = table[i, j, 0, lane]
+                b = table[i, j, 1, lane]
+                c = table[i, j, 2, lane]
+                d = table[i, j, 3, lane]
+                whole = a + b + c + d
+                if whole == 0:
+                    continue
+                total += whole
+                rest = _plogp(whole) - _plogp(a + c) - _plogp(b + d)
+                entropy += rest
+                information += _plogp(a) + _plogp(b) + _plogp(c) + _plogp(d)
+                information += rest - _plogp(a + b) - _plogp(c + d)
+                if a + b > 0 and c + d > 0 and a + c > 0 and b + d > 0:
+                    informative = True
+        if entropy > 1e-12 * total:
+            result[lane] = max(information, 0.0) / entropy if informative else 0.0
+    return result
 
 
 @compiled

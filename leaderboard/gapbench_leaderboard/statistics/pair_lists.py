@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._compile import compiled
+from .dyads import Dyads
 from .pairs import LANES, Multiplicities, PairCounts
 
 
@@ -31,6 +32,48 @@ def count_listed(
     sums = _sums(pairs.first, pairs.second, dx, dy, multiplicities.blocks)
     flat = sums.transpose(1, 0, 2).reshape(4, -1)[:, : multiplicities.replicates]
     return PairCounts(difference=flat[0], untied_x=flat[1], untied_y=flat[2], pairs=flat[3])
+
+
+def count_dyads(
+    x: NDArray[np.float64],
+    y: NDArray[np.float64],
+    pairs: PairList,
+    dyads: Dyads,
+    configurations: Multiplicities,
+) -> PairCounts:
+    """`count_listed`, where all seeds share the multiplicity of their configuration.
+
+    Pairs between the same two configurations have the same weight and are added up once.
+    """
+    dx = np.sign(x[pairs.first] - x[pairs.second])
+    dy = np.sign(y[pairs.first] - y[pairs.second])
+    sums = np.stack(
+        [
+            np.bincount(dyads.dyad, values, len(dyads.first)).astype(np.int64)
+            for values in (dx * dy, np.abs(dx), np.abs(dy), np.ones(len(dx)))
+        ],
+        axis=1,
+    )
+    counted = _dyad_sums(dyads.first, dyads.second, sums, configurations.narrow)
+    flat = counted.transpose(1, 0, 2).reshape(4, -1)[:, : configurations.replicates]
+    return PairCounts(difference=flat[0], untied_x=flat[1], untied_y=flat[2], pairs=flat[3])
+
+
+@compiled
+def _dyad_sums(first, second, sums, weights):  # type: ignore[no-untyped-def]
+    result = np.zeros((weights.shape[0], 4, LANES), dtype=np.int64)
+    for block in range(weights.shape[0]):
+        part = result[block]
+        for dyad in range(first.shape[0]):
+            one = weights[block, first[dyad]]
+            other = weights[block, second[dyad]]
+            for lane in range(LANES):
+                w = np.int64(one[lane]) * np.int64(other[lane])
+                part[0, lane] += sums[dyad, 0] * w
+                part[1, lane] += sums[dyad, 1] * w
+                part[2, lane] += sums[dyad, 2] * w
+                part[3, lane] += sums[dyad, 3] * w
+    return result
 
 
 @compiled

@@ -9,6 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from .configurations import axis_codes, group_codes, numeric, require_columns
+from .dyads import Dyads
 from .pair_lists import PairList, count_listed
 from .pairs import once
 from .rank import Variant, check_variant, tau
@@ -83,3 +84,20 @@ def matched_pairs(frame: pd.DataFrame, given: Sequence[str], tolerance: float = 
         first.append(rows[i[near]].astype(np.int32))
         second.append(rows[j[near]].astype(np.int32))
     return PairList(np.concatenate(first), np.concatenate(second))
+
+
+def tau_b_error(x: NDArray[np.float64], y: NDArray[np.float64], pairs: PairList, dyads: Dyads) -> float:
+    """Standard error of tau-b over the listed pairs, whose configurations `dyads` holds; NaN if undefined.
+
+    The influence of a pair is the derivative of D / sqrt(U_x U_y) by its weight, where D sums
+    sign(dx) sign(dy) and U counts the pairs untied in x, in y.
+    """
+    dx = np.sign(x[pairs.first] - x[pairs.second])
+    dy = np.sign(y[pairs.first] - y[pairs.second])
+    in_x, in_y = float(np.abs(dx).sum()), float(np.abs(dy).sum())
+    if in_x == 0 or in_y == 0:
+        return float("nan")
+    scale = np.sqrt(in_x * in_y)
+    value = float(dx @ dy) / scale
+    influence = dx * dy / scale - 0.5 * value * (np.abs(dx) / in_x + np.abs(dy) / in_y)
+    return dyads.standard_error(influence)

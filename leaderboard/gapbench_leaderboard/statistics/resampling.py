@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 FEW_CONFIGURATIONS = 30
 """Below this many configurations an interval is marked unreliable."""
+MOST_DELETIONS = 300
+"""Deletions of the jackknife within one task."""
 
 
 def generator(seed: int, *names: str) -> np.random.Generator:
@@ -26,6 +28,21 @@ def draw_configurations(count: int, replicates: int, random: np.random.Generator
     if count:
         drawn[1:] = random.multinomial(count, np.full(count, 1.0 / count), size=replicates)
     return drawn
+
+
+def deletion_numbers(count: int, random: np.random.Generator) -> NDArray[np.int64]:
+    """The number of the deletion that takes each configuration out, shape (count,).
+
+    One for each; beyond 300 configurations they are deleted in 300 groups of random members.
+    """
+    if count <= MOST_DELETIONS:
+        return np.arange(count)
+    return random.permutation(np.arange(count) % MOST_DELETIONS)
+
+
+def deletions(numbers: NDArray[np.int64], total: int) -> NDArray[np.int64]:
+    """Multiplicities with one deletion each, shape (total, count): 0 for the configurations deleted, else 1."""
+    return (np.arange(total)[:, None] != numbers).astype(np.int64)
 
 
 def draw_multiplicities(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
+from ._compile import compiled
+from .pairs import Order
 from .rank import paired_vectors
 
 
@@ -44,3 +46,66 @@ def _chance_among(values: np.ndarray, k: int) -> np.ndarray:
     border = np.partition(values, k - 1)[k - 1]
     below, tied = values < border, values == border
     return np.where(below, 1.0, np.where(tied, (k - below.sum()) / tied.sum(), 0.0))
+
+
+def selection_replicates(
+    x: Order, y: Order, target: NDArray[np.float64], multiplicities: NDArray[np.int64], share: float
+) -> NDArray[np.float64]:
+    """Precision among the best `share` and regret of the first choice in each sample, shape (2, samples).
+
+    Of the networks repeated by their multiplicities, shape (samples, networks); k = max(1, round(share n)). NaN
+    for an empty sample.
+    """
+    sizes = multiplicities.sum(axis=1)
+    k = np.array([max(1, round(share * int(size))) for size in sizes], dtype=np.int64)
+    return _selection(x.members, x.starts, x.rank, y.members, y.starts, y.rank, target, multiplicities, k)
+
+
+@compiled
+def _border(members, starts, weight, k):  # type: ignore[no-untyped-def]
+    """The level at which the k-th smallest stands, the weight below it, and its weight."""
+    below = 0
+    for level in range(starts.shape[0] - 1):
+        mass = 0
+        for place in range(starts[level], starts[level + 1]):
+            mass += weight[members[place]]
+        if below + mass >= k and mass > 0:
+            return level, below, mass
+        below += mass
+    return -1, 0, 0
+
+
+@compiled
+def _chance(rank, border, below, mass, k):  # type: ignore[no-untyped-def]
+    if rank < border:
+        return 1.0
+    return (k - below) / mass if rank == border else 0.0
+
+
+@compiled
+def _selection(  # type: ignore[no-untyped-def]
+    x_members, x_starts, x_rank, y_members, y_starts, y_rank, target, multiplicities, k
+):
+    samples, size = multiplicities.shape
+    result = np.full((2, samples), np.nan)
+    for sample in range(samples):
+        weight = multiplicities[sample]
+        in_x, below_x, mass_x = _border(x_members, x_starts, weight, k[sample])
+        in_y, below_y, mass_y = _border(y_members, y_starts, weight, k[sample])
+        if in_x < 0:
+            continue
+        found = 0.0
+        for member in range(size):
+            if weight[member] > 0:
+                chance = _chance(x_rank[member], in_x, below_x, mass_x, k[sample])
+                found += weight[member] * chance * _chance(y_rank[member], in_y, below_y, mass_y, k[sample])
+        result[0, sample] = found / k[sample]
+        first, _, mass = _border(x_members, x_starts, weight, 1)
+        least, _, _ = _border(y_members, y_starts, weight, 1)
+        smallest = target[y_members[y_starts[least]]]
+        lost = 0.0
+        for place in range(x_starts[first], x_starts[first + 1]):
+            member = x_members[place]
+            lost += weight[member] * (target[member] - smallest)
+        result[1, sample] = lost / mass
+    return result

@@ -11,10 +11,16 @@ from numpy.typing import NDArray
 
 from .configurations import TableError, axis_codes, group_codes, numeric, require_columns
 from .grouped import Groups
-from .intervals import WHOLE, LinearPart, interval
+from .intervals import Sampling, interval
 from .pairs import count_pairs, lay_out, order_of
 from .rank import Variant, check_variant, tau
-from .resampling import FEW_CONFIGURATIONS, draw_configurations, generator
+from .resampling import (
+    FEW_CONFIGURATIONS,
+    deletion_numbers,
+    deletions,
+    draw_configurations,
+    generator,
+)
 
 
 @dataclass(frozen=True)
@@ -67,31 +73,36 @@ def within_stratum_tau(
     group = group_codes(axis_codes(frame, strata))
     clusters = group_codes(axis_codes(frame, configuration)) if configuration else np.arange(len(frame))
     member = np.unique(clusters, return_inverse=True)[1].reshape(-1)
-    draws = draw_configurations(len(np.unique(clusters)), replicates, generator(seed, "strata"))
-    drawn, linear = lay_out(draws[:, member]), LinearPart.of([draws])
+    count = len(np.unique(clusters))
+    random = generator(seed, "strata")
+    draws = draw_configurations(count, replicates, random)
+    numbers = deletion_numbers(count, random)
+    deleted = deletions(numbers, int(numbers.max()) + 1 if count else 0)
+    drawn = lay_out(np.concatenate([draws, deleted])[:, member])
+    sampling = Sampling.of(replicates, [numbers])
     pooled = tau(count_pairs(order_of(x), order_of(y), drawn), variant)
     if len(frame):
         grouped = Groups.of(group, y, drawn).tau(x, variant)
         within, used = grouped.mean(), int((grouped.weight[:, 0] > 0).sum())
     else:
-        within, used = np.full(replicates + 1, np.nan), 0
+        within, used = np.full(drawn.replicates, np.nan), 0
     difference = pooled - within
     return WithinStrata(
         pooled=float(pooled[0]),
-        pooled_interval=interval(pooled, linear),
+        pooled_interval=interval(pooled, sampling),
         within=float(within[0]),
-        within_interval=interval(within, linear),
+        within_interval=interval(within, sampling),
         difference=float(difference[0]),
-        difference_interval=interval(difference, linear, bounded=False),
-        simpson=simpson_flag(pooled, within, linear),
-        unreliable=len(np.unique(clusters)) < FEW_CONFIGURATIONS,
+        difference_interval=interval(difference, sampling, bounded=False),
+        simpson=simpson_flag(pooled, within, sampling),
+        unreliable=count < FEW_CONFIGURATIONS,
         strata_used=used,
         strata_skipped=len(np.unique(group)) - used,
     )
 
 
 def simpson_flag(
-    pooled: NDArray[np.float64], within: NDArray[np.float64], linear: LinearPart = WHOLE
+    pooled: NDArray[np.float64], within: NDArray[np.float64], sampling: Sampling | None = None
 ) -> bool:
     """True where a pooled correlation is not borne out within the strata.
 
@@ -99,16 +110,16 @@ def simpson_flag(
     contains 0 while that of the paired difference (pooled - within) does not.
 
     Args:
-        pooled: shape (replicates + 1,), entry 0 the original value, the others bootstrap replicates.
+        pooled: entry 0 the original value, the others bootstrap replicates (and deletions).
         within: likewise, of the same replicates.
-        linear: the draws, for the spread of the intervals.
+        sampling: how the arrays are laid out; see `interval`.
     """
-    if not (np.isfinite(pooled[0]) and np.isfinite(within[0])) or _contains_zero(interval(pooled, linear)):
+    if not (np.isfinite(pooled[0]) and np.isfinite(within[0])) or _contains_zero(interval(pooled, sampling)):
         return False
     if pooled[0] * within[0] < 0:
         return True
-    difference = interval(pooled - within, linear, bounded=False)
-    return _contains_zero(interval(within, linear)) and not _contains_zero(difference)
+    difference = interval(pooled - within, sampling, bounded=False)
+    return _contains_zero(interval(within, sampling)) and not _contains_zero(difference)
 
 
 def _contains_zero(limits: tuple[float, float]) -> bool:

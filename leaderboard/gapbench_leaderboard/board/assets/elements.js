@@ -19,9 +19,21 @@ function filled(node, attributes, children) {
 
 // A name that may break after underscores and slashes, at most three lines; the whole of it on hover.
 function breakable(name) {
-  const place = element("span", { class: "clip", title: name.length > 60 ? name : null });
+  const long = name.length > 60;
+  const place = element("span", { class: long ? "clip" : null, title: long ? name : null });
   for (const part of name.split(/(?<=[_/])/)) place.append(part, element("wbr"));
   return place;
+}
+
+// An attribute or a text, written only where it differs: what is written is laid out again.
+function attribute(node, name, value) {
+  const text = String(value);
+  if (node.getAttribute(name) !== text) node.setAttribute(name, text);
+}
+
+function words(node, text) {
+  if (node.textContent !== text) node.textContent = text;
+  return node;
 }
 
 function plural(count, noun) {

@@ -2,14 +2,16 @@
 const state = {
   target: board.targets.includes("gap") ? "gap" : board.targets[0] || "gap",
   task: "", family: "", search: "", sort: "rank", reverse: false,
-  proxy: null, plotTask: board.tasks[0] || "", log: "auto", unconverged: false, heat: "axis", verified: false, cost: "",
+  proxy: null, plotTask: board.tasks[0] || "", log: "auto", unconverged: false, heat: "axis", verified: false, cost: "", invariant: "",
   keeps(row) {
+    if (state.invariant !== "" && !row.entry.baseline && !invariantTo(row.entry, state.invariant)) return false;
     if (state.verified && !row.entry.verified && !row.entry.baseline) return false;
     if (state.cost !== "" && !row.entry.made_by_scorer && !(typeof row.seconds === "number" && row.seconds <= Number(state.cost))) return false;
     return !state.search || `${row.proxy} ${row.entry.summary || ""}`.toLowerCase().includes(state.search.toLowerCase());
   },
 };
-const KEPT = { target: state.target, task: "", family: "", search: "", sort: "rank", reverse: "", proxy: "", plotTask: state.plotTask, log: "auto", unconverged: "", heat: "axis", verified: "", cost: "" };
+const KEPT = { target: state.target, task: "", family: "", search: "", sort: "rank", reverse: "", proxy: "", plotTask: state.plotTask, log: "auto", unconverged: "", heat: "axis", verified: "", cost: "", invariant: "" };
+const auditKinds = [...new Set(board.proxies.flatMap((entry) => (entry.audit || []).map((result) => result.kind)))].sort();
 const hasVerified = board.proxies.some((entry) => "verified" in entry);
 
 function readFragment() {
@@ -21,6 +23,7 @@ function readFragment() {
   if (!board.targets.includes(state.target)) state.target = KEPT.target;
   if (state.task && !board.tasks.includes(state.task)) state.task = "";
   if (state.family && !board.families.includes(state.family)) state.family = "";
+  if (!["all", ...auditKinds].includes(state.invariant)) state.invariant = "";
   if (!board.tasks.includes(state.plotTask)) state.plotTask = KEPT.plotTask;
   if (!entryOf.has(state.proxy)) state.proxy = firstProxy();
 }
@@ -65,6 +68,7 @@ function drawControls() {
     choice("task", "Task", [["", "all, averaged"], ...named(board.tasks)], state.task, (task) => change(task ? { task, plotTask: task } : { task })),
     choice("family", "Family", [["", "all"], ...named(board.families)], state.family, (family) => change({ family })),
     costBox(),
+    auditKinds.length ? choice("invariant", "Unchanged by", [["", "(no filter)"], ["all", "all that applies"], ...named(auditKinds)], state.invariant, (invariant) => change({ invariant })) : "",
     hasVerified ? checkbox("verified", "verified entries only", state.verified, (verified) => change({ verified }), "Entries that were measured again by somebody else; baselines stay.") : "",
     searchBox(),
   );
@@ -153,9 +157,9 @@ let pending = 0;
 
 function draw() {
   drawnAt = fit();
-  for (const [id, value] of [["target", state.target], ["task", state.task], ["family", state.family], ["plot-proxy", state.proxy], ["plot-task", state.plotTask], ["plot-log", state.log], ["heat-kind", state.heat], ["search", state.search], ["cost-limit", state.cost]]) {
+  for (const [id, value] of [["target", state.target], ["task", state.task], ["family", state.family], ["plot-proxy", state.proxy], ["plot-task", state.plotTask], ["plot-log", state.log], ["heat-kind", state.heat], ["search", state.search], ["cost-limit", state.cost], ["invariant", state.invariant]]) {
     const control = byId(id);
-    if (control.value !== value) control.value = value;
+    if (control && control.value !== value) control.value = value;
   }
   const choose = (proxy) => change({ proxy });
   keepingFocus("ranking", () => drawRanking(state, choose, (key) => change({ reverse: state.sort === key ? !state.reverse : false, sort: key })));

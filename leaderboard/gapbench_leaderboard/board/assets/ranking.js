@@ -2,7 +2,7 @@
 let BAR = 230;
 
 const COLUMNS = [
-  { key: "rank", title: "Rank", about: "1 + the number of proxies that are significantly better by the headline (paired bootstrap over configurations, Holm's correction). Proxies that share a rank cannot be told apart. A dash: measured on less than 90 % of the networks, or a baseline made by the scorer.", ascending: true },
+  { key: "rank", title: "Rank", about: "1 + the number of proxies that are significantly better by the headline; baselines are not counted and have no rank (paired bootstrap over configurations, Holm's correction). Proxies that share a rank cannot be told apart. A dash: measured on less than 90 % of the networks, or a baseline.", ascending: true },
   { key: "proxy", title: "Proxy", about: "The label of the entry. Choose it to see it below: its definition, its measurements and its scatter.", text: true, ascending: true },
   { key: "bar", title: "tau with its 95 % interval", about: "The headline as a point, its bootstrap interval over configurations as a bar; 1 is a perfect ranking, 0 none. Dashed: the ceilings that test sampling and seeds leave to any proxy.", text: true, sort: "tau" },
   { key: "tau", title: "tau", about: "The headline by which proxies are ranked: Kendall's tau-b between proxy and target among the networks of one task and family, of all widths, averaged over families by pairs and over tasks. Not a correlation pooled over unlike networks." },
@@ -44,6 +44,7 @@ function marksOf(row) {
   if (row.unreliable) marks.push("unreliable");
   if (row.coverage !== null && row.coverage < 0.9 && !row.baseline) marks.push("low coverage");
   if (row.fewDistinct) marks.push("few values");
+  if ("verified" in row.entry && !row.baseline) marks.push(row.entry.verified ? "verified" : "claimed");
   return marks;
 }
 
@@ -57,15 +58,26 @@ function barScale(rows, limits) {
   return place;
 }
 
-function bar(row, place, limits) {
-  const picture = svg("svg", { width: BAR, height: 20, role: "img", "aria-label": `tau ${rounded(row.tau)} ${interval(row.low, row.high)}` });
-  picture.append(svg("line", { class: "zero", x1: place(0), x2: place(0), y1: 0, y2: 20 }));
-  for (const ceiling of limits) picture.append(svg("line", { class: "ceiling", x1: place(ceiling.value), x2: place(ceiling.value), y1: 0, y2: 20 }));
-  const group = svg("g", { class: row.baseline ? "baseline" : "" });
-  if (typeof row.low === "number" && typeof row.high === "number") group.append(svg("line", { class: "interval", x1: place(row.low), x2: place(row.high), y1: 10, y2: 10 }));
-  if (typeof row.tau === "number") group.append(svg("circle", { class: "value", cx: place(row.tau), cy: 10, r: 5 }));
-  picture.append(group);
-  return picture;
+// The parts of a bar, to be set by `setBar`: made once for each proxy.
+function newBar() {
+  const parts = { zero: svg("line", { class: "zero", y1: 0, y2: 20 }), ceiling: svg("path", { class: "ceiling" }), interval: svg("line", { class: "interval", y1: 10, y2: 10 }), value: svg("circle", { class: "value", cy: 10, r: 5 }) };
+  parts.picture = svg("svg", { height: 20, role: "img" }, parts.zero, parts.ceiling, parts.interval, parts.value);
+  return parts;
+}
+
+function setBar(parts, row, place, limits) {
+  const at = (value) => place(value).toFixed(1);
+  attribute(parts.picture, "width", BAR);
+  attribute(parts.picture, "aria-label", `tau ${rounded(row.tau)} ${interval(row.low, row.high)}`);
+  attribute(parts.zero, "x1", at(0));
+  attribute(parts.zero, "x2", at(0));
+  attribute(parts.ceiling, "d", limits.map((ceiling) => `M${at(ceiling.value)},0V20`).join(""));
+  const known = typeof row.low === "number" && typeof row.high === "number";
+  attribute(parts.interval, "x1", known ? at(row.low) : 0);
+  attribute(parts.interval, "x2", known ? at(row.high) : 0);
+  attribute(parts.interval, "visibility", known ? "visible" : "hidden");
+  attribute(parts.value, "cx", typeof row.tau === "number" ? at(row.tau) : 0);
+  attribute(parts.value, "visibility", typeof row.tau === "number" ? "visible" : "hidden");
 }
 
 function barAxis(place) {
@@ -75,7 +87,13 @@ function barAxis(place) {
 }
 
 function number(value, digits = 3) {
-  return element("td", { "data-value": exact(value), title: exact(value) }, rounded(value, digits));
+  return setNumber(element("td"), value, digits);
+}
+
+function setNumber(cell, value, digits = 3) {
+  attribute(cell, "data-value", exact(value));
+  attribute(cell, "title", exact(value));
+  return words(cell, rounded(value, digits));
 }
 
 function drawRanking(state, choose, sortBy) {
@@ -93,16 +111,20 @@ function drawRanking(state, choose, sortBy) {
     if (column.key === "bar") cell.append(barAxis(place));
     head.append(cell);
   }
-  const body = element("tbody");
+  const lines = [];
   let baselines = false;
   for (const row of rows) {
     if (row.baseline && !baselines) {
       baselines = true;
-      body.append(element("tr", { class: "divider" }, element("td", { colspan: COLUMNS.length }, BASELINE_ABOUT)));
+      lines.push(element("tr", { class: "divider" }, element("td", { colspan: COLUMNS.length }, BASELINE_ABOUT)));
     }
-    body.append(rankingRow(row, place, limits, networks, state, choose));
+    lines.push(rankingRow(row, place, limits, networks, state, choose));
   }
-  byId("ranking").replaceChildren(element("thead", {}, head), body);
+  const table = byId("ranking");
+  if (!table.tBodies.length) table.append(element("thead"), element("tbody"));
+  table.tHead.replaceChildren(head);
+  const body = table.tBodies[0];
+  if (lines.length !== body.rows.length || lines.some((line, k) => line !== body.rows[k])) body.replaceChildren(...lines);
   byId("ranking-empty").hidden = rows.length > 0;
   byId("ranking-empty").textContent = all.length ? "No proxy passes the filters." : "No proxy could be ranked here.";
   const only = board.tasks.length === 1 ? board.tasks[0] : state.task;
@@ -112,25 +134,56 @@ function drawRanking(state, choose, sortBy) {
   byId("ranking-about").textContent = `By tau with ${state.target}, ${where}${family}${networks === null ? "" : `, ${plural(networks, "network")}`}. ${tops ? `Dashed: ${tops}.` : ""}`;
 }
 
+// The row of each proxy is made once; after a change of the filters only what differs is written.
+const rowOf = new Map();
+const SHOWN = new Set(COLUMNS.map((column) => column.key));
+
+function newRow(row, choose) {
+  const cell = (kind = "") => element("td", kind ? { class: kind } : {});
+  const button = element("button", { type: "button", title: row.entry.summary, onclick: () => choose(row.proxy) }, breakable(row.proxy));
+  const parts = { button, bar: newBar(), rank: cell(), tau: cell(), within: cell(), pooled: cell(), partial: cell(), models: cell(), seconds: cell(), marks: cell("text"), barCell: cell("text"), marked: null };
+  parts.barCell.append(parts.bar.picture);
+  parts.line = element("tr", { "data-proxy": row.proxy },
+    parts.rank, element("td", { class: "text name" }, button), parts.barCell, parts.tau, parts.within, parts.pooled, parts.partial, parts.models, parts.seconds,
+    SHOWN.has("invariances") ? element("td", { class: "text name" }, (row.entry.invariances || []).join(", ")) : null,
+    SHOWN.has("audit") ? auditCell(row.entry) : null,
+    parts.marks);
+  return parts;
+}
+
 function rankingRow(row, place, limits, networks, state, choose) {
-  const marks = element("td", { class: "text" });
-  for (const mark of marksOf(row)) marks.append(element("span", { class: "mark", title: MARKS[mark] }, mark));
-  return element("tr", { "data-proxy": row.proxy, class: [row.baseline ? "baseline" : "", row.proxy === state.proxy ? "chosen" : ""].join(" ").trim() },
-    element("td", { "data-value": exact(row.rank) }, row.rank === null ? MISSING : String(row.rank)),
-    element("td", { class: "text name" }, element("button", { type: "button", title: row.entry.summary, "aria-pressed": String(row.proxy === state.proxy), onclick: () => choose(row.proxy) }, breakable(row.proxy))),
-    element("td", { class: "text", title: `${exact(row.tau)} [${exact(row.low)}, ${exact(row.high)}]`, "data-low": exact(row.low), "data-high": exact(row.high) }, bar(row, place, limits)),
-    number(row.tau), number(row.within), number(row.pooled), number(row.partial),
-    element("td", {}, `${row.models}/${networks === null ? "?" : networks}`),
-    element("td", { "data-value": exact(row.seconds), title: exact(row.seconds) }, short(row.seconds)),
-    COLUMNS.some((column) => column.key === "invariances") ? element("td", { class: "text name" }, (row.entry.invariances || []).join(", ")) : null,
-    COLUMNS.some((column) => column.key === "audit") ? auditCell(row.entry) : null,
-    marks);
+  if (!rowOf.has(row.proxy)) rowOf.set(row.proxy, newRow(row, choose));
+  const parts = rowOf.get(row.proxy);
+  const chosen = row.proxy === state.proxy;
+  attribute(parts.line, "class", [row.baseline ? "baseline" : "", chosen ? "chosen" : ""].join(" ").trim());
+  attribute(parts.button, "aria-pressed", chosen);
+  attribute(parts.rank, "data-value", exact(row.rank));
+  words(parts.rank, row.rank === null ? MISSING : String(row.rank));
+  attribute(parts.barCell, "title", `${exact(row.tau)} [${exact(row.low)}, ${exact(row.high)}]`);
+  attribute(parts.barCell, "data-low", exact(row.low));
+  attribute(parts.barCell, "data-high", exact(row.high));
+  setBar(parts.bar, row, place, limits);
+  for (const key of ["tau", "within", "pooled", "partial"]) setNumber(parts[key], row[key]);
+  words(parts.models, `${row.models}/${networks === null ? "?" : networks}`);
+  attribute(parts.seconds, "data-value", exact(row.seconds));
+  attribute(parts.seconds, "title", exact(row.seconds));
+  words(parts.seconds, short(row.seconds));
+  const marks = marksOf(row), key = marks.join();
+  if (parts.marked !== key) parts.marks.replaceChildren(...marks.map((mark) => element("span", { class: `mark ${mark === "verified" ? "good" : ""}`.trim(), title: MARKS[mark] }, mark)));
+  parts.marked = key;
+  return parts.line;
 }
 
 function auditText(result) {
   const change = typeof result.relative_change === "number" ? `, median relative change ${exact(result.relative_change)}` : "";
   const tau = typeof result.rank_correlation === "number" ? `, tau before/after ${exact(result.rank_correlation)}` : "";
   return `${result.kind} (strength ${exact(result.strength)}): ${result.verdict}${change}${tau}${result.reason ? ` (${result.reason})` : ""}`;
+}
+
+// Whether the audit found the proxy unchanged by a kind of transformation, or by all that apply to it.
+function invariantTo(entry, kind) {
+  const found = (entry.audit || []).filter((result) => (kind === "all" || result.kind === kind) && result.verdict !== "not applicable");
+  return found.length > 0 && found.every((result) => result.verdict === "invariant");
 }
 
 function auditCell(entry) {

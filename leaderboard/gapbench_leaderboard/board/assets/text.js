@@ -29,6 +29,8 @@ const MARKS = {
   unreliable: "Fewer than 30 configurations: the interval is unreliable.",
   "low coverage": "Measured on less than 90 % of the networks, so it has no rank here.",
   "few values": "Hardly any distinct values.",
+  verified: "Submitted, and measured again by somebody else with the same outcome.",
+  claimed: "Submitted: measured by its author, not verified.",
 };
 
 const BASELINE_ABOUT = "Baselines: what is known without any proxy. A proxy should beat them.";

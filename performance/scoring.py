@@ -1,8 +1,8 @@
 """Speed of the statistics: bootstrap tau-b against a loop of scipy.stats.kendalltau, and a full score.
 
-    python performance/statistics.py            both
-    python performance/statistics.py tau        bootstrap tau-b only
-    python performance/statistics.py score      full score of 1,000 networks x 60 proxies only
+    python performance/scoring.py            both
+    python performance/scoring.py tau        bootstrap tau-b only
+    python performance/scoring.py score      full score of 1,000 networks x 60 proxies only
 
 The tau-b of 60 proxies and 10,000 replicates is computed in full; scipy is timed on a sample of the same
 replicates in the same run, which are checked to agree to 1e-12. One core, compilation excluded.

@@ -1,0 +1,119 @@
+"""Several runs of one suite on one board: what counts once, what is refused."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+import gapbench
+from benchmark.tiny_suite import TINY
+from gapbench.errors import GapbenchError
+from gapbench.joining import join
+from gapbench.running import open_run
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Eight networks with two proxies, and all twelve with two others and one of the first."""
+    folder = tmp_path_factory.mktemp("joined")
+    suite = folder / "tiny.toml"
+    suite.write_text(TINY)
+    gapbench.run(
+        str(suite),
+        folder / "a",
+        limit=8,
+        proxies=["param_norm", "random"],
+        workers=1,
+        device="cpu",
+        board=False,
+    )
+    gapbench.run(
+        str(suite), folder / "b", proxies=["random", "parameter_count"], workers=1, device="cpu", board=False
+    )
+    return folder / "a", folder / "b"
+
+
+def tampered(run: Path, copy: Path, statement: str) -> Path:
+    """A copy of a run with its insert-only table changed."""
+    shutil.copytree(run, copy)
+    with sqlite3.connect(copy / "run.sqlite") as database:
+        database.execute("DROP TRIGGER cells_keep")
+        database.execute(statement)
+    database.close()
+    return copy
+
+
+def test_networks_and_measurements_that_two_runs_share_count_once(
+    runs: tuple[Path, Path], tmp_path: Path
+) -> None:
+    first, second = (open_run(run) for run in runs)
+    joined = join(runs, [], tmp_path / "board")
+    assert list(joined.population["cell"]) == list(second.population["cell"])
+    assert len(first.population) == 8
+    counts = joined.measurements.groupby("proxy").size().to_dict()
+    assert counts == {"param_norm": 8, "parameter_count": 12, "random": 12}
+    assert not joined.measurements.duplicated(["cell", "proxy"]).any()
+    assert {request.label for request in joined.proxies} == set(counts)
+    keys = ["target", "task", "family", "proxy", "estimator"]
+    both = joined.scores(replicates=20).merge(second.scores(replicates=20), on=keys, suffixes=("", "_alone"))
+    shared = both[both["proxy"].isin(["random", "parameter_count"]) & (both["estimator"] == "tau")]
+    assert len(shared) == 24
+    assert (shared["value"] == shared["value_alone"]).all()
+    joined.build_board()
+    data = json.loads((tmp_path / "board" / "board" / "data.json").read_text())
+    assert [entry["label"] for entry in data["proxies"]][:3] == [r.label for r in joined.proxies]
+
+
+def test_the_order_of_runs_changes_no_score(runs: tuple[Path, Path], tmp_path: Path) -> None:
+    one = join(runs, [], tmp_path).scores(targets=("gap",), replicates=20)
+    other = join(runs[::-1], [], tmp_path).scores(targets=("gap",), replicates=20)
+    keys = ["task", "family", "proxy", "estimator"]
+    one, other = (table.sort_values(keys).reset_index(drop=True) for table in (one, other))
+    timed = one["estimator"] == "seconds"  # measured twice
+    assert one[~timed].equals(other[~timed])
+
+
+def test_a_failed_network_gives_way_to_its_result_in_another_run(
+    runs: tuple[Path, Path], tmp_path: Path
+) -> None:
+    failed = tampered(
+        runs[0], tmp_path / "failed", "UPDATE cells SET status = 'failed', weights_sha256 = NULL, gap = NULL"
+    )
+    joined = join([failed, runs[1]], [], tmp_path)
+    expected = open_run(runs[1]).population
+    assert list(joined.population["status"]) == list(expected["status"])
+    assert "failed" not in set(expected["status"])
+
+
+@pytest.mark.parametrize(
+    ("statement", "words"),
+    [
+        ("UPDATE cells SET weights_sha256 = 'other'", "trained to other weights"),
+        (
+            "UPDATE cells SET description = json_set(description, '$.task.fingerprint', 'other')",
+            "separable has another data (fingerprint)",
+        ),
+        ("UPDATE cells SET description = json_set(description, '$.protocol', 99)", "protocol of training"),
+    ],
+)
+def test_runs_that_do_not_fit_are_refused(
+    runs: tuple[Path, Path], tmp_path: Path, statement: str, words: str
+) -> None:
+    other = tampered(runs[1], tmp_path / "other", statement)
+    with pytest.raises(GapbenchError) as refused:
+        join([runs[0], other], [], tmp_path)
+    assert words in str(refused.value)
+
+
+def test_another_suite_is_refused(runs: tuple[Path, Path], tmp_path: Path) -> None:
+    suite = tmp_path / "tiny.toml"
+    suite.write_text(TINY.replace("version = 1", "version = 2", 1))
+    gapbench.run(
+        str(suite), tmp_path / "c", limit=2, proxies=["random"], workers=1, device="cpu", board=False
+    )
+    with pytest.raises(GapbenchError, match="tiny version 1, .* of tiny version 2"):
+        join([runs[0], tmp_path / "c"], [], tmp_path)
