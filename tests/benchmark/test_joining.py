@@ -115,5 +115,5 @@ def test_another_suite_is_refused(runs: tuple[Path, Path], tmp_path: Path) -> No
     gapbench.run(
         str(suite), tmp_path / "c", limit=2, proxies=["random"], workers=1, device="cpu", board=False
     )
-    with pytest.raises(GapbenchError, match="tiny version 1, .* of tiny version 2"):
+    with pytest.raises(GapbenchError, match=r"tiny version 1, .* of tiny version 2"):
         join([runs[0], tmp_path / "c"], [], tmp_path)
