@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import json
 import math
 from pathlib import Path
 
@@ -9,6 +11,7 @@ import pandas as pd
 import pytest
 from scipy.stats import norm
 
+from gapbench.cli import main
 from gapbench_leaderboard.board.csv_text import csv_text
 from gapbench_leaderboard.board.difference import difference, difference_text
 from gapbench_leaderboard.board.scores_file import read_scores
@@ -74,3 +77,35 @@ def test_what_is_no_board_is_said(tmp_path: Path, text: str) -> None:
         read_scores(tmp_path)
     with pytest.raises(TableError, match=r"there is no scores\.csv"):
         read_scores(tmp_path / "nowhere")
+
+
+def test_boards_of_different_suites_are_compared_with_a_note(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for number in (1, 2):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        (folder / "scores.csv").write_text(csv_text(scores({"x": (0.5, 0.1, 1)})))
+        (folder / "data.json").write_text(json.dumps({"suite": {"name": "made", "version": number}}))
+
+    def said(before: int, after: int) -> str:
+        with pytest.raises(SystemExit) as stop:
+            main(["diff", str(tmp_path / str(before)), str(tmp_path / str(after))])
+        assert stop.value.code == 0
+        return capsys.readouterr().err
+
+    assert "different suites (made version 1, made version 2)" in said(1, 2)
+    assert said(1, 1) == ""
+
+
+def test_a_folder_that_cannot_be_written_is_one_message(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(path: Path) -> pd.DataFrame:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr("gapbench_leaderboard.board.scores_file.read_scores", refused)
+    with pytest.raises(SystemExit) as stop:
+        main(["diff", "locked", "other"])
+    assert stop.value.code == 2
+    assert capsys.readouterr().err == "Error: locked: Permission denied\n"

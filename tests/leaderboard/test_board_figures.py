@@ -40,6 +40,7 @@ def test_figures_are_reproducible(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
+        ({"formats": []}, "at least one format"),
         ({"formats": ["gif"]}, "unknown format 'gif'"),
         ({"proxies": ["nothing"]}, "'nothing' has no usable measurement"),
         ({"proxies": ["broken"]}, "'broken' has no usable measurement"),

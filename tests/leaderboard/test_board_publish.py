@@ -16,6 +16,7 @@ import pytest
 from gapbench_leaderboard.board import publishing
 from gapbench_leaderboard.board.mirror import entry_records, identifier, leaderboard_identifier
 from gapbench_leaderboard.board.publishing import offline_runs, publish, remove_offline
+from gapbench_leaderboard.board.pulling import pull
 from gapbench_leaderboard.scores import TableError
 from leaderboard.board_cases import board
 
@@ -185,3 +186,25 @@ def test_bad_project_names_are_refused(
 def test_a_folder_without_board_is_said(tmp_path: Path) -> None:
     with pytest.raises(TableError, match="holds no board"):
         publish(tmp_path, project="demo", offline=True, folder=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[]", "is not the data of a board"),
+        ('{"suite": {"name": "made"}}', "is not the data of a board"),
+        ("not JSON", "is not the data of a board"),
+        ('{"format": 99, "suite": {"name": "made"}}', "is of format 99"),
+    ],
+)
+def test_boards_of_other_versions_and_no_boards_are_refused(tmp_path: Path, text: str, words: str) -> None:
+    (tmp_path / "data.json").write_text(text)
+    with pytest.raises(TableError, match=words):
+        publish(tmp_path, project="demo", offline=True, folder=tmp_path / "publish")
+
+
+@pytest.mark.parametrize("suite", ["../up", "a/b", "..", ""])
+def test_a_suite_that_is_a_path_is_no_suite(tmp_path: Path, suite: str) -> None:
+    with pytest.raises(TableError, match="no name of a suite"):
+        pull(suite, project="demo", folder=tmp_path / "run")
+    assert list(tmp_path.iterdir()) == []

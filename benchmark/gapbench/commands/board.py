@@ -23,6 +23,8 @@ def board_command(runs: tuple[Path, ...], out: Path | None, serve: bool, port: i
     from gapbench.joining import join
     from gapbench.running import open_run
 
+    if out is not None and out.exists() and not out.is_dir():
+        raise GapbenchError(f"--out {out} is a file; give a folder for the joined board")
     folders = [path for path in dict.fromkeys(runs) if path.suffix != ".json"]
     entries = [path for path in dict.fromkeys(runs) if path.suffix == ".json"]
     if not folders:

@@ -47,6 +47,8 @@ def figures(
         plt: Any = importlib.import_module("matplotlib.pyplot")
     except ImportError as error:
         raise TableError("figures need matplotlib: pip install 'gapbench[plot]'") from error
+    if not formats:
+        raise TableError(f"at least one format is needed: {', '.join(FORMATS)}")
     unknown = [name for name in formats if name not in FORMATS]
     if unknown:
         raise TableError(f"unknown format {unknown[0]!r}; known are {', '.join(FORMATS)}")

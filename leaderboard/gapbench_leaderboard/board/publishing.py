@@ -25,7 +25,7 @@ import pandas as pd
 
 from gapbench_leaderboard.scores import TableError
 
-from .document import baseline_labels
+from .document import FORMAT, baseline_labels
 from .mirror import entry_records, leaderboard_identifier
 from .numbers import plain_cells
 from .ranked import ranked
@@ -71,16 +71,21 @@ def publish(
     Raises:
         TableError: if `board` holds no board, or the project's name cannot be used.
     """
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.\- ]{0,127}", project):
-        raise TableError(
-            f"--wandb-project {project!r}: use letters, digits, '-', '_', '.', a letter or digit first, "
-            "at most 128"
-        )
+    check_project(project)
     with tempfile.TemporaryDirectory() as place:
         copy = None if database is None else snapshot(database, Path(place) / "run.sqlite")
         specification = specify(board, project, entity, weights, copy)
         specification["sources"] = dict(sources or {})
         return _publish(specification, project, entity, offline, folder, seconds)
+
+
+def check_project(project: str) -> None:
+    """Raises TableError for a name that wandb does not take for a project."""
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.\- ]{0,127}", project):
+        raise TableError(
+            f"--wandb-project {project!r}: use letters, digits, '-', '_', '.', a letter or digit first, "
+            "at most 128"
+        )
 
 
 def snapshot(database: Path, copy: Path) -> Path:
@@ -147,9 +152,16 @@ def specify(
         raise TableError(f"{board} holds no board (no data.json); make it with: gapbench board RUN")
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
-        suite = document["suite"]
+        suite, number = document["suite"], document["format"]
     except (ValueError, KeyError, TypeError) as error:
-        raise TableError(f"{path} is not a board's data: {error}") from error
+        raise TableError(
+            f"{path} is not the data of a board; make it again with: gapbench board RUN"
+        ) from error
+    if number != FORMAT:
+        raise TableError(
+            f"{path} is of format {number}, written by another version of gapbench; this one writes {FORMAT}. "
+            "Make it again with: gapbench board RUN"
+        )
     scores = read_scores(board)
     name = f"{suite.get('name')}-v{suite.get('version')}"
     tables: dict[str, Any] = {"scores": _table(scores)}

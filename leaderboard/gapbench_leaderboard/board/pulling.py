@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import tempfile
 from pathlib import Path
 
 from gapbench_leaderboard.scores import TableError
 
-from .publishing import artifact_names, in_bounded_time, unreachable
+from .publishing import artifact_names, check_project, in_bounded_time, unreachable
 
 NEEDED = ("run.sqlite", "weights")
 
@@ -33,6 +34,11 @@ def pull(
     Raises:
         TableError: if the folder exists and is not empty, wandb cannot be reached, or it has no such artifact.
     """
+    check_project(project)
+    if not re.fullmatch(r"[^/\\]+", suite) or suite in (".", ".."):
+        raise TableError(
+            f"{suite!r} is no name of a suite: give the name alone, such as quick, and a folder by --out"
+        )
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise TableError(f"{folder} exists already; give another folder with --out")
     why = unreachable()

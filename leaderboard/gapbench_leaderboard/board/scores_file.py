@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pandas as pd
@@ -39,3 +40,15 @@ def read_scores(path: Path) -> pd.DataFrame:
     except ValueError as error:
         raise TableError(f"{file}: a number cannot be read: {error}") from error
     return table[COLUMNS]
+
+
+def suite_of(path: Path) -> str | None:
+    """Name and version of the suite of a board, where its `data.json` says so."""
+    path = Path(path)
+    places = [path.parent] if path.is_file() else [path, path / "board"]
+    file = next((place / "data.json" for place in places if (place / "data.json").is_file()), None)
+    try:
+        suite = json.loads(file.read_text(encoding="utf-8"))["suite"] if file is not None else None
+        return None if suite is None else f"{suite['name']} version {suite['version']}"
+    except (ValueError, KeyError, TypeError, OSError):
+        return None
