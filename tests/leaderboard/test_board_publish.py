@@ -19,8 +19,10 @@ from gapbench_leaderboard.board.mirror import entry_records, identifier, leaderb
 from gapbench_leaderboard.board.publishing import offline_runs, publish, remove_offline
 from gapbench_leaderboard.board.pulling import pull
 from gapbench_leaderboard.scores import TableError
-from leaderboard.board_cases import board
+from leaderboard.board_cases import AWKWARD, board
 
+NAMES = (AWKWARD[0] + AWKWARD[1], AWKWARD[4] + AWKWARD[6] + 200 * "x")
+"""Quotes, markup, emoji, commas, a line's end, more than 200 letters."""
 WANDB = shutil.which(
     "wandb", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
 )
@@ -29,7 +31,7 @@ WANDB = shutil.which(
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
     folder = tmp_path_factory.mktemp("published") / "board"
-    return folder, board(folder, ("one",), 2, 2, ["broken", "plain"])
+    return folder, board(folder, ("one",), 2, 2, ["broken", *NAMES])
 
 
 @pytest.fixture(autouse=True)
@@ -51,7 +53,9 @@ def test_records_hold_the_scores_and_nothing_undefined(made: tuple[Path, dict[st
     folder, given = made
     document = json.loads((folder / "data.json").read_text())
     records = entry_records(document, given["scores"])
-    assert [record.name for record in records] == [entry["label"] for entry in document["proxies"]]
+    labels = [entry["label"] for entry in document["proxies"]]
+    assert [record.config["label"] for record in records] == labels
+    assert [record.name for record in records] == [label[:128] for label in labels]  # wandb's limit
     assert len({record.identifier for record in records}) == len(records)
     for record in records:
         for key, value in record.summary.items():
@@ -65,7 +69,7 @@ def test_records_hold_the_scores_and_nothing_undefined(made: tuple[Path, dict[st
             task = "" if scope == "all" else scope
             scores = given["scores"]
             rows = scores[(scores["target"] == target) & (scores["task"] == task) & (scores["family"] == "")]
-            rows = rows[(rows["proxy"] == record.name) & (rows["estimator"] == estimator)]
+            rows = rows[(rows["proxy"] == record.config["label"]) & (rows["estimator"] == estimator)]
             assert [value] == list(rows[column])
     assert {record.tags[0] for record in records} == {"claimed", "baseline"}
 
