@@ -140,20 +140,9 @@ class Rescaling:
 
     def gram_weights(self) -> sp.csr_matrix:
         """T' T of the weights alone: a Laplacian of the channels with edges sum_k w^2. Sparse (size, size)."""
-        return self._laplacian(self.theta.pow(2))
+        return self.laplacian(self.theta.pow(2))
 
-    def second_derivatives(self, gradient: Tensor) -> sp.csr_matrix:
-        """E' diag(g theta) E, E the exponents: g . d_k d_l of the transformed parameters.
-
-        Without batch normalisation, whose bias does not transform by powers.
-        """
-        product = gradient * self.theta
-        p, v, f = self.exponents
-        exponents = sp.coo_matrix((f * self.sign[v], (p, self.compact[v])), shape=(self.d, self.size)).tocsr()
-        vector = exponents.T @ sp.diags(product.cpu().numpy()) @ exponents
-        return (self._laplacian(product) + vector).tocsr()
-
-    def _laplacian(self, values: Tensor) -> sp.csr_matrix:
+    def laplacian(self, values: Tensor) -> sp.csr_matrix:
         rows: list[np.ndarray] = [np.zeros(0, np.int64)]
         columns: list[np.ndarray] = [np.zeros(0, np.int64)]
         data: list[np.ndarray] = [np.zeros(0)]

@@ -17,11 +17,15 @@ TOLERANCE = 1e-10
 
 @dataclass(frozen=True)
 class ShiftSolution:
-    """Expression x = `values`[x] @ c for free parameters c (count,). `unsolved` components were set to zero."""
+    """Expression x = `values`[x] @ c for free parameters c (count,). `unsolved` components were set to zero.
+
+    `constant`: the relations, and so the solution, do not depend on the network's parameters.
+    """
 
     values: sp.csr_matrix
     count: int
     unsolved: int
+    constant: bool = True
 
 
 def solve(expressions: Expressions) -> ShiftSolution:
@@ -48,7 +52,7 @@ def solve(expressions: Expressions) -> ShiftSolution:
     )
     values = (expand @ basis).tocsr()
     values.eliminate_zeros()
-    return ShiftSolution(values, basis.shape[1], unsolved)
+    return ShiftSolution(values, basis.shape[1], unsolved, not expressions.weighted)
 
 
 def _close(expressions: Expressions, sums: np.ndarray) -> tuple[Ids, np.ndarray]:
