@@ -14,6 +14,7 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
+from gapbench.symmetry.classes import distinct
 from gapbench.symmetry.detection import Detected, ReaderNull, Slot, Space, WriterNull
 from gapbench.symmetry.shifts import ShiftSolution
 from gapbench.symmetry.structure import Findings
@@ -49,7 +50,7 @@ class Rescaling:
         self.theta, self.d = theta, len(theta)
         device = theta.device
         representative, sign = detected.representative, detected.sign
-        free = np.unique(representative)
+        free = distinct(representative)
         self.variables = free[free != 0]
         self.size = len(self.variables)
         compact = np.zeros(len(representative), np.int64)
@@ -309,7 +310,7 @@ class ReaderNulls:
         self.index, self.bias = _ids(null.index, theta.device), _ids(null.bias, theta.device)
         self.inverse, self.total = self._direction(theta)
         self.biased = bool((null.bias >= 0).all()) and self.total != 0.0
-        repeats = len(null.bias) / max(1, len(np.unique(null.bias)))
+        repeats = len(null.bias) / max(1, len(distinct(null.bias)))
         self.square = float(self.inverse.pow(2).sum()) + (self.total**2 * repeats if self.biased else 0.0)
 
     def _direction(self, theta: Tensor) -> tuple[Tensor, float]:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from gapbench.curvature.tracing import Node, Ref
+from gapbench.symmetry.classes import distinct
 from gapbench.symmetry.interpreter import Activation, Constant, Interpreter, ParameterView
 from gapbench.symmetry.structure import LinearUse
 
@@ -175,7 +176,7 @@ def convolution(run: Interpreter, node: Node) -> Any:
     kernel = tuple(weight.index.shape[2:])
     borders = any(p > 0 for p in padding)
     if borders:  # a shift would not be constant at the border
-        run.shift.tied.fix(np.unique(shifts))
+        run.shift.tied.fix(distinct(shifts))
         shifts = np.zeros_like(shifts)
     run.spoil(x.null)
     outs = weight.index.shape[0]
@@ -212,7 +213,7 @@ def activation_product(run: Interpreter, node: Node, x: Activation, y: Activatio
     if not bool(x.scale.any()):  # attention weights times values
         scale = run.one_per_channel(y.scale.transpose(1, 2).reshape(batch * columns, inner))
         out = torch.from_numpy(scale).reshape(batch, 1, columns).expand(batch, rows, columns).contiguous()
-        run.shift.tied.fix(np.unique(x.shift.numpy()))
+        run.shift.tied.fix(distinct(x.shift.numpy()))
         run.spoil(x.null)
         run.spoil(y.null)
         shift = torch.zeros_like(out)
@@ -220,7 +221,7 @@ def activation_product(run: Interpreter, node: Node, x: Activation, y: Activatio
             passed = run.one_shift(y.shift.transpose(1, 2).reshape(batch * columns, inner))
             shift = torch.from_numpy(passed).reshape(batch, 1, columns).expand_as(out).contiguous()
         else:
-            run.shift.tied.fix(np.unique(y.shift.numpy()))
+            run.shift.tied.fix(distinct(y.shift.numpy()))
         return run.fresh(Activation(out, shift, torch.zeros_like(out)))
     if not bool(y.scale.any()):
         return _transposed(
@@ -230,13 +231,13 @@ def activation_product(run: Interpreter, node: Node, x: Activation, y: Activatio
     ours = run.one_per_channel(x.scale.transpose(1, 2).reshape(batch * inner, rows))
     theirs = run.one_per_channel(y.scale.reshape(batch * inner, columns))
     run.scale.tie(ours, theirs, sign=-1)
-    run.shift.tied.fix(np.unique(x.shift.numpy()))
+    run.shift.tied.fix(distinct(x.shift.numpy()))
     run.spoil(x.null)
     run.spoil(y.null)
     if _only_into_softmax(run, node):  # a shift common to all keys is common to a row of the softmax
         run.one_shift(y.shift.reshape(batch * inner, columns))
     else:
-        run.shift.tied.fix(np.unique(y.shift.numpy()))
+        run.shift.tied.fix(distinct(y.shift.numpy()))
     zeros = torch.zeros(node.shape, dtype=torch.int64)
     return Activation(zeros, zeros, zeros)
 

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
-from gapbench.symmetry.classes import Ids
+from gapbench.symmetry.classes import Ids, distinct
 from gapbench.symmetry.expressions import Expressions
 
 LARGEST_DENSE = 2000  # unknowns of a component of relations that is solved densely
@@ -37,7 +37,7 @@ def solve(expressions: Expressions) -> ShiftSolution:
     sums = np.concatenate([*expressions.sums, np.zeros((0, 3), np.int64)]).astype(np.int64)
     representative, sign = _close(expressions, sums)
     rows = _matrix(expressions, sums, representative, sign)
-    active = np.unique(representative)
+    active = distinct(representative)
     active = active[active != 0]
     column = np.full(expressions.tied.count, -1, np.int64)
     column[active] = np.arange(len(active))
@@ -144,7 +144,7 @@ def _null_space(matrix: sp.csr_matrix) -> tuple[sp.csr_matrix, int]:
     unsolved = 0
     residual = matrix[np.flatnonzero(alive)]
     if residual.shape[0]:
-        touched = np.unique(residual.nonzero()[1])
+        touched = distinct(residual.nonzero()[1])
         small = residual[:, touched]
         _, component = connected_components(abs(small).T @ abs(small), directed=False)
         order = np.argsort(component, kind="stable")
