@@ -559,7 +559,7 @@ def _reader_nulls(run: Interpreter) -> list[ReaderNull]:
     result = []
     for use in run.found.linear:
         groups, outs, ins, taps = use.weight.shape
-        if groups != 1:
+        if groups != 1 or not use.uniform:
             continue
         found = [owner.get(int(r)) for r in use.reads[0]]
         if not found or any(f is None for f in found) or len({f[0] for f in found if f}) != 1:

@@ -91,11 +91,14 @@ def _dense(
     else:
         scale, shift = x.scale, x.shift
     features = scale.shape[2]
-    reads = run.one_per_channel(scale.transpose(1, 2).reshape(groups * features, -1)).reshape(groups, -1)
+    by_feature = scale.transpose(1, 2).reshape(groups * features, -1)
+    reads = run.one_per_channel(by_feature).reshape(groups, -1)
     shifts = run.one_shift(shift.transpose(1, 2).reshape(groups * features, -1)).reshape(groups, -1)
     run.spoil(x.null)
     index = weight.transpose(1, 2).numpy()[..., None]
-    use = _linear_use(run, node, index, None if bias is None else bias.numpy(), reads, shifts, borders=False)
+    use = _linear_use(
+        run, node, index, None if bias is None else bias.numpy(), reads, shifts, False, _one_name(by_feature)
+    )
     shape = (batch, positions, index.shape[1])
     null = run.null_source(node.index, batch * positions).reshape(batch, positions, 1).expand(shape)
     if groups > 1:
@@ -107,6 +110,11 @@ def _dense(
     )
 
 
+def _one_name(labels: Tensor) -> bool:
+    """Whether the labels (c, m) of each channel are the same, not just tied to each other."""
+    return bool((labels == labels[:, :1]).all())
+
+
 def _linear_use(
     run: Interpreter,
     node: Node,
@@ -115,6 +123,7 @@ def _linear_use(
     reads: np.ndarray,
     shift_in: np.ndarray,
     borders: bool,
+    uniform: bool,
 ) -> LinearUse:
     groups, outs = weight.shape[:2]
     run.weight_use(node, torch.from_numpy(weight))
@@ -147,6 +156,7 @@ def _linear_use(
         shift_in,
         shift_out,
         borders,
+        uniform,
     )
     run.found.linear.append(use)
     if use.depthwise:
@@ -189,6 +199,7 @@ def convolution(run: Interpreter, node: Node) -> Any:
         reads,
         shifts.reshape(groups, -1),
         borders,
+        _one_name(per_channel),
     )
     view = (1, outs, *[1] * (len(node.shape) - 2))
     null = torch.zeros(node.shape, dtype=torch.int64)

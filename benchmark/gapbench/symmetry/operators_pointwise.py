@@ -417,12 +417,13 @@ def pad(run: Interpreter, node: Node) -> Activation:
     scale, shift, null = padded(x.scale), padded(x.shift), padded(x.null)
     if value == 0:  # along padded axes a channel's own variable fits the zeros
         outside = padded(torch.ones_like(x.scale)) == 0
-        lead = x.scale.dim() - len(widths) // 2
-        flat = x.scale.reshape(int(np.prod(x.scale.shape[:lead])), -1)
-        own = torch.from_numpy(run.one_per_channel(flat)).reshape(
-            *x.scale.shape[:lead], *[1] * (x.scale.dim() - lead)
-        )
-        scale = torch.where(outside, own.expand(node.shape), scale)
+        axes = [x.scale.dim() - 1 - i for i in range(len(widths) // 2) if widths[2 * i] or widths[2 * i + 1]]
+        rest = [1 if i in axes else n for i, n in enumerate(x.scale.shape)]
+        order = [i for i in range(x.scale.dim()) if i not in axes] + axes
+        own = run.one_per_channel(x.scale.permute(order).reshape(int(np.prod(rest)), -1))
+        zeros = run.scale.new(len(own))  # a name of their own: a zero is not what a normalisation gives
+        run.scale.tie(zeros, own)
+        scale = torch.where(outside, torch.from_numpy(zeros).reshape(rest).expand(node.shape), scale)
     run.spoil(x.null)
     return Activation(scale, shift, torch.zeros_like(null))
 

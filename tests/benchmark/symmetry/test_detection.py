@@ -21,6 +21,8 @@ MISSING = {
     "mobilenet relu": "units that no input of the sample switches on or off",
     "se silu": "the gate of channels that no input of the sample switches",
     "resnet": "units that no input of the sample switches",
+    "padded after norm": "shifts of a normalisation's output taken up by its reader's null direction (4)",
+    "joined after norm": "the same (4), and rotations that turn learnt tokens along (3)",
     "densenet": "units that no input of the sample switches",
 }
 SEEDS = 6
