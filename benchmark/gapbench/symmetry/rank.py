@@ -71,6 +71,12 @@ def shift_kinds(shifts: Shifts, found: Findings) -> list[str]:
     """A kind for each free shift, by the biases that it moves."""
     if not shifts.size:
         return []
+    if shifts.kinds is None:
+        shifts.kinds = _shift_kinds(shifts, found)
+    return shifts.kinds
+
+
+def _shift_kinds(shifts: Shifts, found: Findings) -> list[str]:
     code = np.zeros(shifts.d, np.int64)
     for use in found.linear:
         code[use.bias[use.bias >= 0]] = 1

@@ -321,7 +321,12 @@ def zoo() -> dict[str, Callable[[], nn.Module]]:
 def build(name: str, seed: int = 0) -> nn.Module:
     """A network of the zoo in float64 and eval mode with generic weights and statistics."""
     torch.manual_seed(seed)
-    network = zoo()[name]().double().eval()
+    return generic(zoo()[name]())
+
+
+def generic(network: nn.Module) -> nn.Module:
+    """The network in float64 and eval mode with generic weights and statistics."""
+    network = network.double().eval()
     with torch.no_grad():
         for module in network.modules():
             if isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d):
@@ -334,6 +339,8 @@ def build(name: str, seed: int = 0) -> nn.Module:
             if isinstance(module, nn.RMSNorm):
                 module.weight.uniform_(0.5, 1.5)
             if isinstance(module, nn.Linear | nn.Conv2d):
+                if not bool(module.weight.any()):
+                    module.weight.normal_(std=0.3)
                 module.weight.mul_(1.5)
                 if module.bias is not None:
                     module.bias.normal_(std=0.2)
