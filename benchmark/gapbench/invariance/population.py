@@ -11,7 +11,8 @@ from typing import Any
 from torch import nn
 
 from gapbench.errors import GapbenchError
-from gapbench.invariance.audit import AuditResult, audit_measure
+from gapbench.invariance.audit import Measure, audit_measures
+from gapbench.invariance.results import AuditResult
 from gapbench.proxies.results import Measurement
 
 Say = Callable[[str], None]
@@ -52,6 +53,7 @@ def audit_run(
         given = handover_of(member, population)
         c = member.configuration
         say(f"[{number}/{len(members)}] {c.task}  {c.family}  width {c.width:g}")
+        measures: dict[str, Measure] = {}
         for request in requests:
             entry = proxy_entry(request.proxy)
             options = checked_options(entry, dict(request.options))
@@ -70,9 +72,10 @@ def audit_run(
                 )
                 return measure_in(context, entry, options, named_seed("audit", seed))
 
-            found[request.label] += audit_measure(
-                measure, given.model, given.inputs, seed=seed, strengths=strengths
-            )
+            measures[request.label] = measure
+        audited = audit_measures(measures, given.model, given.inputs, seed=seed, strengths=strengths)
+        for label, results in audited.items():
+            found[label] += results
     return {
         "networks": len(members),
         "seed": seed,
