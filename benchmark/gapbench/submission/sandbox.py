@@ -149,7 +149,8 @@ class Session:
         job, self._jobs = self._jobs, self._jobs + 1
         name = str(self._setup["proxy"] or "proxy")
         already = len(self._stream.violations)
-        self._send({"job": job, "seed": seed, "loss": loss}, blob)
+        token = secrets.token_hex(16)
+        self._send({"job": job, "seed": seed, "loss": loss, "token": token}, blob)
         begun, trouble = self._await({"begun"}, START_SECONDS, job)
         started = time.perf_counter()
         message = None
@@ -161,6 +162,9 @@ class Session:
         details: dict[str, Any] = {}
         if message is not None:
             try:
+                if message.get("token") != token:
+                    self._give_up("")
+                    raise Garbled("a result that the measurement did not make")
                 status, value, error, reason, details, memory = _checked(message)
             except Garbled as garbled:
                 reason = f"it sent {garbled}"
