@@ -14,6 +14,7 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
+from gapbench.symmetry.classes import distinct
 from gapbench.symmetry.detection import Detected, ReaderNull, Slot, Space, WriterNull
 from gapbench.symmetry.shifts import ShiftSolution
 from gapbench.symmetry.structure import Findings
@@ -49,7 +50,7 @@ class Rescaling:
         self.theta, self.d = theta, len(theta)
         device = theta.device
         representative, sign = detected.representative, detected.sign
-        free = np.unique(representative)
+        free = distinct(representative)
         self.variables = free[free != 0]
         self.size = len(self.variables)
         compact = np.zeros(len(representative), np.int64)
@@ -140,20 +141,9 @@ class Rescaling:
 
     def gram_weights(self) -> sp.csr_matrix:
         """T' T of the weights alone: a Laplacian of the channels with edges sum_k w^2. Sparse (size, size)."""
-        return self._laplacian(self.theta.pow(2))
+        return self.laplacian(self.theta.pow(2))
 
-    def second_derivatives(self, gradient: Tensor) -> sp.csr_matrix:
-        """E' diag(g theta) E, E the exponents: g . d_k d_l of the transformed parameters.
-
-        Without batch normalisation, whose bias does not transform by powers.
-        """
-        product = gradient * self.theta
-        p, v, f = self.exponents
-        exponents = sp.coo_matrix((f * self.sign[v], (p, self.compact[v])), shape=(self.d, self.size)).tocsr()
-        vector = exponents.T @ sp.diags(product.cpu().numpy()) @ exponents
-        return (self._laplacian(product) + vector).tocsr()
-
-    def _laplacian(self, values: Tensor) -> sp.csr_matrix:
+    def laplacian(self, values: Tensor) -> sp.csr_matrix:
         rows: list[np.ndarray] = [np.zeros(0, np.int64)]
         columns: list[np.ndarray] = [np.zeros(0, np.int64)]
         data: list[np.ndarray] = [np.zeros(0)]
@@ -320,7 +310,7 @@ class ReaderNulls:
         self.index, self.bias = _ids(null.index, theta.device), _ids(null.bias, theta.device)
         self.inverse, self.total = self._direction(theta)
         self.biased = bool((null.bias >= 0).all()) and self.total != 0.0
-        repeats = len(null.bias) / max(1, len(np.unique(null.bias)))
+        repeats = len(null.bias) / max(1, len(distinct(null.bias)))
         self.square = float(self.inverse.pow(2).sum()) + (self.total**2 * repeats if self.biased else 0.0)
 
     def _direction(self, theta: Tensor) -> tuple[Tensor, float]:
