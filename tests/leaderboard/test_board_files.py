@@ -155,7 +155,7 @@ def test_terminal_sets_baselines_apart_in_the_order_of_the_ranking(made: tuple[P
     found = ranked(made[1]["scores"])
     assert found is not None
     text = ranking_text(made[1]["scores"])
-    proxies, _, baselines = text.partition("\n      baselines\n")
+    proxies, _, baselines = text.partition("\n      baselines (not ranked)\n")
     assert "parameter_count" in baselines
     assert "parameter_count" not in proxies
     assert "plain" in proxies
