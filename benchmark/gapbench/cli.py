@@ -82,6 +82,10 @@ def main(arguments: list[str] | None = None) -> Any:
     except BrokenPipeError:  # `gapbench list models | head`
         sys.stderr.close()
         sys.exit(0)
+    except OSError as error:  # a full disk, a read-only folder, a file that is a folder
+        where = f": {error.filename}" if error.filename is not None else ""
+        click.echo(f"Error: {error.strerror or error}{where}", err=True)
+        sys.exit(2)
     except Exception as error:
         if not _for_people(error):
             raise

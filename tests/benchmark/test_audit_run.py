@@ -133,10 +133,13 @@ def test_the_command_writes_what_it_found_whole_and_again(
     assert after_label[0].split()[:4] == ["unit", "rescaling", "not", "invariant"]
     text = (run / FILE).read_text()
 
-    # Another audit replaces it; one that cannot be written, or is wrongly asked for, leaves it as it was.
+    # Another proxy joins it, measured on the same networks; an audit that cannot be written, or is wrongly
+    # asked for, leaves it as it was.
     with monkeypatch.context() as patch:
         patch.setattr(files.os, "replace", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left")))
-        assert command(run, "--networks", 1, "--proxies", "parameter_count").exit_code != 0
+        failed = command(run, "--networks", 4, "--seed", 3, "--proxies", "sharpness_full[radius=0.1]")
+        assert isinstance(failed.exception, GapbenchError)
+        assert "No space left" in str(failed.exception)
     assert (run / FILE).read_text() == text
     wrong = command(run, "--proxies", "param_norn")
     assert isinstance(wrong.exception, GapbenchError)
@@ -146,12 +149,16 @@ def test_the_command_writes_what_it_found_whole_and_again(
         assert isinstance(command(run, *option).exception, GapbenchError), option
     assert (run / FILE).read_text() == text
     assert not [p for p in run.iterdir() if p.name.endswith(".partial")]
-    done = command(run, "--networks", 1, "--proxies", "parameter_count", "--json")
+    other = command(run, "--networks", 1, "--proxies", "sharpness_full[radius=0.1]")
+    assert "another sample" in str(other.exception)
+    assert (run / FILE).read_text() == text
+    done = command(run, "--networks", 4, "--seed", 3, "--proxies", "sharpness_full[radius=0.1]", "--json")
     assert done.exit_code == 0
     stored = read_invariances(run)
     assert stored is not None
-    assert (stored["networks"], list(stored["proxies"])) == (1, ["parameter_count"])
-    assert json.loads(done.stdout) == stored
+    assert stored["proxies"].pop("sharpness_full[radius=0.1]")
+    assert stored == audit
+    assert json.loads(done.stdout)["proxies"].keys() == {*audit["proxies"], "sharpness_full[radius=0.1]"}
 
 
 def test_the_board_shows_the_audit(run: Any, audit: dict[str, Any]) -> None:
