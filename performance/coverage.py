@@ -23,8 +23,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-HERE = str(Path(__file__).resolve().parent)
-sys.path[:] = [folder for folder in sys.path if folder != HERE]  # numba imports another module `coverage`
+if __name__ == "coverage":  # numba, in a script of this folder, asks for the package of that name
+    raise ImportError("a script, not the package coverage")
+HERE = Path(__file__).resolve().parent
+sys.path[:] = [folder for folder in sys.path if Path(folder).resolve() != HERE]
 
 from gapbench_leaderboard.statistics.ceiling import ceilings, reliability  # noqa: E402
 from gapbench_leaderboard.statistics.configurations import axis_codes, means  # noqa: E402

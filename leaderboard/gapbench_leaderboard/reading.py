@@ -12,6 +12,9 @@ import pandas as pd
 from .statistics.configurations import TableError
 
 SUFFIXES = (".csv", ".tsv", ".parquet", ".jsonl", ".ndjson")
+_PANDAS = tuple(int(part) for part in pd.__version__.split(".")[:2])
+EXACT: dict[str, Any] = {} if _PANDAS >= (3, 1) else {"float_precision": "round_trip"}
+"""Before 3.1 pandas was off by a last digit unless asked, which makes and breaks ties."""
 
 
 def read_table(path: str | Path) -> pd.DataFrame:
@@ -44,10 +47,10 @@ def read_table(path: str | Path) -> pd.DataFrame:
         EOFError,
         KeyError,
     ) as error:  # ParserError and UnicodeDecodeError are ValueErrors
-        raise TableError(f"{file.name}: cannot be read as {kind[1:]}: {error}") from error
+        raise TableError(f"{file.name}: cannot be read as {kind[1:]}: {_one_line(error)}") from error
     except Exception as error:
         if type(error).__module__.startswith("pyarrow"):
-            raise TableError(f"{file.name}: cannot be read as {kind[1:]}: {error}") from error
+            raise TableError(f"{file.name}: cannot be read as {kind[1:]}: {_one_line(error)}") from error
         raise
     if not len(table):
         raise TableError(f"{file.name}: the table has no rows")
@@ -58,37 +61,79 @@ def _parse(file: Path, kind: str, compression: Literal["gzip"] | None) -> pd.Dat
     if kind == ".parquet":
         return pd.read_parquet(file)
     if kind in (".jsonl", ".ndjson"):
-        opened = gzip.open if compression else open
-        with opened(file, "rt", encoding="utf-8") as lines:
-            for line in lines:
-                if line.strip():
-                    json.loads(line, object_pairs_hook=_distinct)
-        return pd.read_json(file, lines=True, compression=compression)
+        return _json_lines(file, compression)
     separator = "\t" if kind == ".tsv" else ","
-    _refuse_duplicates(
+    header = pd.read_csv(
         file,
-        pd.read_csv(
-            file,
-            sep=separator,
-            compression=compression,
-            header=None,
-            nrows=1,
-            dtype=str,
-            keep_default_na=False,
-        ),
+        sep=separator,
+        compression=compression,
+        header=None,
+        nrows=1,
+        dtype=str,
+        keep_default_na=False,
+        skipinitialspace=True,
     )
-    return pd.read_csv(file, sep=separator, compression=compression)
+    names = header.iloc[0].str.strip()
+    _refuse_duplicates(file, names)
+    _refuse_other_separator(file, names, separator)
+    table = pd.read_csv(
+        file,
+        sep=separator,
+        compression=compression,
+        skipinitialspace=True,
+        **EXACT,
+    )
+    if not isinstance(table.index, pd.RangeIndex):  # pandas would take the first column for names of rows
+        raise TableError(
+            f"{file.name}: the rows have more values than the first line has names ({len(names)}); name every "
+            "column, and write decimals with a point"
+        )
+    return table.rename(columns=lambda name: name.strip() if isinstance(name, str) else name)
 
 
-def _refuse_duplicates(file: Path, header: pd.DataFrame) -> None:
+def _json_lines(file: Path, compression: Literal["gzip"] | None) -> pd.DataFrame:
+    """One object per line. Not by pandas, which guesses dates from names (`train_time`) and rounds numbers."""
+    opened = gzip.open if compression else open
+    rows = []
+    with opened(file, "rt", encoding="utf-8-sig") as lines:
+        for number, line in enumerate(lines, 1):
+            if not line.strip():
+                continue
+            try:
+                row = json.loads(line, object_pairs_hook=_distinct)
+            except ValueError as error:
+                raise ValueError(f"line {number}: {error}") from error
+            if not isinstance(row, dict):
+                raise ValueError(f"line {number} is no object: every line must be one network, {{...}}")
+            nested = next((name for name, value in row.items() if isinstance(value, (dict, list))), None)
+            if nested is not None:
+                raise ValueError(
+                    f"line {number}: {nested!r} holds a list or an object; give it columns of its own"
+                )
+            rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def _refuse_duplicates(file: Path, names: pd.Series[str]) -> None:
     """pandas would rename the second `x` to `x.1`, which would be scored under a name that nobody gave."""
-    names = header.iloc[0]
     names = names[names != ""]
     twice = list(dict.fromkeys(names[names.duplicated()]))
     if twice:
         raise TableError(
             f"{file.name}: more than one column is named {', '.join(map(repr, twice))}; rename them"
         )
+
+
+def _refuse_other_separator(file: Path, names: pd.Series[str], separator: str) -> None:
+    if len(names) > 1:
+        return
+    spoken = {";": "semicolons", "\t": "tabs", ",": "commas"}
+    for other, name in spoken.items():
+        if other != separator and other in names.iloc[0]:
+            raise TableError(
+                f"{file.name}: the columns are separated by {name}, not {spoken[separator]}; save the table with "
+                "commas as .csv, or with tabs as .tsv"
+            )
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -99,3 +144,7 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         twice = next(name for name in names if names.count(name) > 1)
         raise ValueError(f"more than one member of a line is named {twice!r}; rename them")
     return found
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())

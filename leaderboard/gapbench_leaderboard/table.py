@@ -187,6 +187,11 @@ def notes(frame: pd.DataFrame, measures: Sequence[str], target: str, axes: Seque
     missing = int((~np.isfinite(y)).sum())
     if missing:
         found.append(f"{missing} of {len(frame)} rows have no finite {target} and are left out")
+    known = y[np.isfinite(y)]
+    if len(known) < 2:
+        found.append(f"fewer than two rows have a finite {target}: there is nothing to rank")
+    elif (known == known[0]).all():
+        found.append(f"{target} has the same value in every row: there is nothing to rank")
     for name in measures:
         x = numeric(frame, name)[np.isfinite(y)]
         missing = int((~np.isfinite(x)).sum())

@@ -154,6 +154,52 @@ def test_every_kind_of_file_gives_the_same_table(table: pd.DataFrame, tmp_path: 
     pd.testing.assert_frame_equal(read_table(file), table, check_exact=False, rtol=1e-12)
 
 
+def test_numbers_are_read_to_the_last_digit_and_names_are_only_names(tmp_path: Path) -> None:
+    random = np.random.default_rng(8)
+    numbers = random.random(300) * 10.0 ** random.integers(-12, 12, 300)
+    written = pd.DataFrame(
+        {
+            "gap": numbers,
+            "date": 1e9 + numbers,
+            "train_time": np.arange(300) + 4e8,
+            "kind": ["None", "1"] * 150,
+        }
+    )
+    written.to_csv(tmp_path / "t.csv", index=False, float_format=lambda number: repr(float(number)))
+    lines = [json.dumps(row) for row in written.to_dict("records")]
+    (tmp_path / "t.jsonl").write_text("\n\n".join(lines) + "\n", encoding="utf-8-sig")
+    for name in ("t.csv", "t.jsonl"):
+        back = read_table(tmp_path / name)
+        for column in ("gap", "date", "train_time"):
+            assert back[column].tolist() == written[column].tolist(), (name, column)
+
+
+def test_space_around_names_and_a_byte_order_mark_are_not_part_of_them(tmp_path: Path) -> None:
+    file = tmp_path / "t.csv"
+    file.write_text('lr, "gap" , opt\n0.1, 0.25, sgd\n0.1, 0.5,sgd\n', encoding="utf-8-sig")
+    back = read_table(file)
+    assert list(back.columns) == ["lr", "gap", "opt"]
+    assert back["gap"].tolist() == [0.25, 0.5]
+    assert set(back["opt"]) == {"sgd"}
+
+
+def test_the_order_of_rows_changes_no_value_and_no_interval(table: pd.DataFrame) -> None:
+    shuffled = table.sample(frac=1, random_state=5)[list(table.columns[::-1])]
+    first, second = (score_table(t, ["good", "bad"], "gap", AXES, "seed", **QUICK) for t in (table, shuffled))
+    simulated = first["estimator"].str.startswith("ceiling")  # from random populations, row by row
+    pd.testing.assert_frame_equal(first[~simulated], second[~simulated], check_exact=False, rtol=1e-9)
+    assert value(first, "hyperparameter_oracle", "distinct_values") == 12  # one for each configuration
+
+
+def test_a_target_that_is_the_same_everywhere_is_said(table: pd.DataFrame, tmp_path: Path) -> None:
+    file = tmp_path / "t.csv"
+    table.assign(gap=0.25).to_csv(file, index=False)
+    found = run(str(file), "--axes", "lr", "--measures", "good", "--replicates", "20")
+    assert found.exit_code == 0, found.output
+    assert "gap has the same value in every row" in found.output
+    assert "nan" not in found.output
+
+
 def run(*arguments: str) -> Result:
     return CliRunner().invoke(cli, ["score", *arguments])
 
@@ -189,7 +235,15 @@ def test_the_command_prints_json_that_a_program_can_read(table: pd.DataFrame, tm
         ("", "t.csv", ["--axes", "a", "--measures", "m"], "cannot be read as csv"),
         ("a,gap\n0,0.1,3,4\n1,2\n", "t.csv.gz", ["--axes", "a"], "cannot be read as csv"),
         ("not a table", "t.parquet", ["--axes", "a"], "cannot be read as parquet"),
-        ("{broken", "t.jsonl", ["--axes", "a"], "cannot be read as jsonl"),
+        ("{broken", "t.jsonl", ["--axes", "a"], "cannot be read as jsonl: line 1"),
+        ('{"a": 1}\n[1, 2]\n', "t.jsonl", ["--axes", "a"], "line 2 is no object"),
+        ('{"a": 1, "m": [1, 2]}\n', "t.jsonl", ["--axes", "a"], "'m' holds a list"),
+        ("", "t.jsonl", ["--axes", "a"], "no rows"),
+        ("a;gap;m\n0;0.1;1\n", "t.csv", ["--axes", "a"], "separated by semicolons"),
+        ("a\tgap\tm\n0\t0.1\t1\n", "t.csv", ["--axes", "a"], "separated by tabs"),
+        ("a,gap,m\n0,0.1,1\n", "t.tsv", ["--axes", "a"], "separated by commas"),
+        ("a,gap,m\n0,0,1,1,5\n1,0,2,2,5\n", "t.csv", ["--axes", "a"], "more values than the first line"),
+        ("a,gap, gap\n0,0.1,1\n", "t.csv", ["--axes", "a"], "is named 'gap'"),
         ('{"a": 1, "gap": 0.1, "m": 2, "m": 3}\n', "t.jsonl", ["--axes", "a"], "is named 'm'"),
         ("a,gap,m\n0,0.1,1\n", "t.xlsx", ["--axes", "a"], "cannot tell the kind"),
         ("a,gap,m\n0,0.1,1\n", "t.csv", ["--axes", "a", "--better", "z"], "z"),

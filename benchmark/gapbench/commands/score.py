@@ -154,7 +154,8 @@ def _overview(scores: pd.DataFrame, target: str) -> str:
     for row in table.to_dict("records"):
         rank = "-" if row["rank"] != row["rank"] else f"{int(row['rank'])}"
         limits = f"[{row['low']:6.3f}, {row['high']:6.3f}]" if row["low"] == row["low"] else ""
-        line = f"{rank:>4}  {row['proxy']:<{width}}  {row['value']:6.3f}  {limits:>16}"
+        tau = f"{row['value']:.3f}" if row["value"] == row["value"] else "-"
+        line = f"{rank:>4}  {row['proxy']:<{width}}  {tau:>6}  {limits:>16}"
         for name in list(shown)[1:]:
             value = values.loc[row["proxy"], name]
             line += f"  {value:10.3f}" if value == value else f"  {'-':>10}"

@@ -10,7 +10,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-BOARD_FILES = ("scores.csv", "population.csv", "measurements.csv", "data.json", "board.md", "index.html")
+BOARD_FILES = (
+    "scores.csv", "population.csv", "measurements.csv", "invariances.csv", "data.json", "board.md", "index.html",
+)  # fmt: skip
 BATCH = 50_000
 """Rows of a table of scores that wandb shows in the browser; the artifact holds all of them."""
 

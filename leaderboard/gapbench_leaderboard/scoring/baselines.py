@@ -19,6 +19,8 @@ MEASURED = ("random", "parameter_count", "train_loss")
 """Baselines that are measured like proxies, by name."""
 FOLDS = 10
 NOISE = 0.5
+RESOLUTION = 1e-9
+"""Of predictions, in standard deviations of the target."""
 
 
 def baselines(study: Study, seed: int) -> dict[str, NDArray[np.float64]]:
@@ -28,7 +30,8 @@ def baselines(study: Study, seed: int) -> dict[str, NDArray[np.float64]]:
     hyperparameter_oracle: ridge regression of the target on family, width and all axes with pairwise
         products, cross-fitted over 10 folds blocked by configuration: it never saw the configuration that it
         predicts.
-    noisy_oracle: the target plus Gaussian noise of half its standard deviation within the task.
+    noisy_oracle: the target plus Gaussian noise of half its standard deviation within the task, whatever the
+        order of the rows.
     """
     rows: dict[str, NDArray[np.float64]] = {}
     if WIDTH in study.networks.columns and pd.api.types.is_numeric_dtype(study.networks[WIDTH]):
@@ -37,8 +40,21 @@ def baselines(study: Study, seed: int) -> dict[str, NDArray[np.float64]]:
     columns = identifying(study.networks, study.axes)
     fold = folds_of(study.configuration, FOLDS, random)
     if columns and len(np.unique(fold)) > 1:
-        rows[HYPERPARAMETER_ORACLE] = cross_fitted(design(study.networks, columns), study.target, fold)
+        predicted = cross_fitted(design(study.networks, columns), study.target, fold)
+        rows[HYPERPARAMETER_ORACLE] = _exact_ties(predicted, study)
     if study.size:
         spread = float(study.target.std())
-        rows[NOISY_ORACLE] = study.target + NOISE * spread * random.standard_normal(study.size)
+        noise = np.empty(study.size)
+        noise[np.lexsort((study.target, study.configuration))] = random.standard_normal(study.size)
+        rows[NOISY_ORACLE] = study.target + NOISE * spread * noise
     return rows
+
+
+def _exact_ties(predicted: NDArray[np.float64], study: Study) -> NDArray[np.float64]:
+    """Predictions that differ by rounding alone (the seeds of a configuration; a fit of no slope) as equal ones."""
+    spread = float(study.target.std())
+    if spread == 0:
+        return np.full(study.size, study.target.mean())
+    first = np.unique(study.configuration, return_index=True)[1]
+    quantum = RESOLUTION * spread
+    return (np.round(predicted[first] / quantum) * quantum)[study.configuration]
