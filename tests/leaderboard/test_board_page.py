@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import re
+import time
 from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 import pytest
 
@@ -380,20 +383,116 @@ def test_little_data(
 
 
 @needs_browser
-def test_board_of_forty_proxies_and_five_hundred_networks(page: Page, tmp_path: Path) -> None:
-    build(tmp_path, **large(40, 500))
+def test_downloads_are_the_files_of_the_board(
+    page: Page, made: tuple[str, dict[str, Any]], tmp_path: Path
+) -> None:
+    url, given = made
+    alone = tmp_path / "sent alone.html"
+    alone.write_bytes(Path(unquote(urlsplit(url).path)).read_bytes())
+    fresh(page, alone.as_uri())
+    for name in ("scores", "population", "measurements"):
+        saved = download(page, f"{name}.csv", tmp_path / "saved").decode()
+        header, *rows = csv.reader(io.StringIO(saved, newline=""))
+        frame = given[name]
+        assert header == list(frame.columns)
+        assert len(rows) == len(frame)
+        for column, cells in zip(header, zip(*rows)):
+            for cell, value in zip(cells, frame[column]):
+                text = exact(value)
+                assert cell == text or float(cell) == value, (name, column)  # 1 and 1.0, 1e-7 and 1e-07
+    assert download(page, "data.json", tmp_path / "saved") == inside(alone).encode()
+    assert page.complaints == []
+
+
+def download(page: Page, name: str, folder: Path) -> bytes:
+    """The file that a click on the link saves."""
+    folder.mkdir(exist_ok=True)
+    page.call("Page.setDownloadBehavior", behavior="allow", downloadPath=str(folder))
+    page.value(f"document.querySelector('.downloads a[href={json.dumps(name)}]').click()")
+    limit = time.monotonic() + 30
+    while not (folder / name).is_file() and time.monotonic() < limit:
+        time.sleep(0.05)
+    return (folder / name).read_bytes()
+
+
+def inside(file: Path) -> str:
+    """The data of a page, as they stand in its file."""
+    return file.read_text(encoding="utf-8").partition('id="data">')[2].partition("</script>")[0]
+
+
+@needs_browser
+def test_every_control_of_a_board_of_forty_proxies_and_five_hundred_networks(
+    page: Page, tmp_path: Path
+) -> None:
+    given = large(40, 500)
+    for position, entry in enumerate(given["entries"].values()):
+        entry["verified"] = position % 4 == 0
+    rows = [{"kind": "rescaling", "strength": 0.5, "relative_change": 0.0, "rank_correlation": 1.0}]
+    rows[0] |= {"verdict": "invariant", "reason": None}
+    given["audit"] = {"networks": 6, "seed": 0, "proxies": {"proxy_007": rows}}
+    costs = given["scores"]["estimator"] == "seconds"
+    given["scores"].loc[costs, "value"] = [int(name[-3:]) for name in given["scores"]["proxy"][costs]]
+    build(tmp_path, **given)
     url = (tmp_path / "index.html").as_uri()
+    page.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "light"}])
     fresh(page, url)
-    assert len(names(page)) == 40
+    everything = names(page)
+    assert len(everything) == 40
+
+    def points() -> int:
+        # drawn after the ranking has answered
+        found: int = page.value(
+            "new Promise((done) => setTimeout(() => done(document.querySelectorAll('#scatter .point').length), 50))"
+        )
+        return found
+
     page.choose("task", "task 1")
     page.choose("family", "family/2")
     page.choose("target", "loss_gap")
-    assert len(names(page)) == 40
-    assert page.value("document.querySelectorAll('#scatter .point').length") > 20
+    found = ranked(given["scores"], target="loss_gap", task="task 1", family="family/2")
+    assert found is not None
+    taus = page.value(f"{ROWS}.map((row) => [row.dataset.proxy, Number(row.cells[3].dataset.value)])")
+    assert dict(map(tuple, taus)) == dict(zip(found.table["proxy"], found.table["value"]))
+    networks = given["population"]
+    shown = ((networks["task"] == "task 0") & (networks["family"] == "family/2")).sum()
+    page.choose("plot-task", "task 0")
+    assert points() == shown
     assert page.value("document.querySelectorAll('#agreement canvas').length") == 1
     page.choose("search", "proxy_01")
     assert len(names(page)) == 10
+    page.choose("search", "")
+    page.choose("cost-limit", "19")
+    assert sorted(names(page)) == sorted(everything)[:20]
+    page.choose("cost-limit", "")
+    page.value("document.getElementById('verified').click()")
+    assert sorted(names(page)) == sorted(everything)[::4]
+    page.value("document.getElementById('verified').click()")
+    page.choose("invariant", "rescaling")
+    assert names(page) == ["proxy_007"]
+    page.choose("invariant", "")
+    page.value("document.querySelector('[data-sort=seconds]').click()")
+    assert names(page) == sorted(everything)
+    page.choose("plot-proxy", "proxy_033")
+    page.choose("plot-log", "linear")
+    page.value("document.getElementById('plot-unconverged').click()")
+    page.choose("heat-kind", "task")
+    assert points() == shown
+    assert page.value("document.querySelectorAll('#heat thead th').length") == 1 + 3
+    link, before = page.value("location.href"), names(page)
+    light = page.value("getComputedStyle(document.documentElement).backgroundColor")
+    page.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark"}])
+    dark = page.value("getComputedStyle(document.documentElement).backgroundColor")
+    assert sum(list(map(int, re.findall(r"\d+", light)))[:3]) > 700
+    assert sum(list(map(int, re.findall(r"\d+", dark)))[:3]) < 100
+    page.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "light"}])
     quiet(page, url)
+    fresh(page, link)
+    assert names(page) == before
+    assert page.value("document.querySelector('#detail h3').textContent") == "proxy_033"
+    assert page.value("document.getElementById('plot-unconverged').checked") is True
+    saved = download(page, "scores.csv", tmp_path / "saved").decode().count("\n")
+    assert saved == 1 + len(given["scores"])
+    assert page.complaints == []
 
 
 def test_colours_have_contrast() -> None:
@@ -422,10 +521,8 @@ def test_colours_have_contrast() -> None:
 
 def test_data_of_the_page_are_those_of_the_file(tmp_path: Path) -> None:
     build(tmp_path, **large(3, 20))
-    page = (tmp_path / "index.html").read_text()
-    inside = page.partition('id="data">')[2].partition("</script>")[0]
-    assert inside == (tmp_path / "data.json").read_text()
-    assert json.loads(inside)["suite"]["name"] == "large"
+    assert inside(tmp_path / "index.html") == (tmp_path / "data.json").read_text()
+    assert json.loads(inside(tmp_path / "index.html"))["suite"]["name"] == "large"
 
 
 @needs_browser

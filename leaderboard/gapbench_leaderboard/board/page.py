@@ -15,6 +15,7 @@ SCRIPTS = (
     "heatmap.js",
     "cost.js",
     "agreement.js",
+    "downloads.js",
     "page.js",
 )
 
