@@ -25,11 +25,12 @@ def shared_trace(context: Context, probes: int, exact_below: int) -> TraceEstima
 
     if isinstance(probes, bool) or int(probes) != probes or probes < 2:
         raise ValueError(f"probes = {probes!r} must be a whole number of at least 2")
-    key = f"hessian_trace {int(probes)} {int(exact_below)}"
-    if key not in context._cache:
+
+    def compute() -> TraceEstimate:
         generator = torch.Generator().manual_seed(named_seed("hessian trace", context._cache.get("seed", 0)))
-        context._cache[key] = trace_of(context.landscape, generator, int(probes), int(exact_below))
-    found: TraceEstimate = context._cache[key]
+        return trace_of(context.landscape, generator, int(probes), int(exact_below))
+
+    found: TraceEstimate = context.shared(f"hessian_trace {int(probes)} {int(exact_below)}", compute)
     return found
 
 

@@ -182,3 +182,25 @@ def test_permutations_of_units_leave_the_function_alone(name):
     with torch.no_grad():
         assert (moved(x) - network(x)).abs().max() <= 1e-12 * network(x).abs().max()
     assert any(not torch.equal(p, q) for p, q in zip(moved.parameters(), network.parameters()))
+
+
+def test_shared_work_is_charged_to_every_proxy_that_asks_for_it():
+    from gapbench.proxies.measuring import make_context
+
+    network, (x, y) = zoo.build("cnn bn"), data("cnn bn")
+    context = make_context(network, x, y)
+    calls = []
+
+    def slow():
+        calls.append(1)
+        return context.shared("inner", lambda: sum(i * i for i in range(300_000)))
+
+    assert context.shared("outer", slow) == context.shared("outer", slow)
+    charged = context._cache["charged"]
+    assert charged == context._cache["outer"][1]
+    assert charged >= context._cache["inner"][1] > 0  # what it borrowed itself included
+    context._cache["charged"] = 0.0
+    context._cache["inner"] = (1, 50.0)
+    context.shared("other", lambda: context.shared("inner", slow))
+    assert context._cache["other"][1] >= 50.0
+    assert len(calls) == 1
