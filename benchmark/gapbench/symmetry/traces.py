@@ -12,7 +12,8 @@ from gapbench.symmetry.find import Symmetry
 from gapbench.symmetry.second_order import gram, second_derivatives
 
 EXACT_SIZE = 300  # Hessian products for an exact value, at most
-LARGEST = 1500  # generators of a group that may have redundant ones
+LARGEST = 1500  # generators of a group that has redundant ones
+INDEPENDENT = 1e-5  # smallest pivot of generators of unit length that are not redundant
 
 
 @dataclass(frozen=True)
@@ -73,10 +74,11 @@ def _by_identity(symmetry: Symmetry, gradient: Tensor) -> float | None:
     scale = inner.diagonal().clamp_min(1e-300).rsqrt()
     inner = scale[:, None] * inner * scale[None, :]
     outer = scale[:, None] * torch.from_numpy(second.toarray()) * scale[None, :]
-    if size <= LARGEST:
-        inverse = torch.linalg.pinv(inner, rtol=1e-12, hermitian=True)
-        return -float((inverse * outer.T).sum())
     triangle, failed = torch.linalg.cholesky_ex(inner)
-    if int(failed) or float(triangle.diagonal().min()) < 1e-5:
+    if not int(failed) and float(triangle.diagonal().min()) > INDEPENDENT:
+        inverse = torch.cholesky_inverse(triangle)
+    elif size <= LARGEST:
+        inverse = torch.linalg.pinv(inner, rtol=1e-12, hermitian=True)
+    else:
         return None
-    return -float(torch.cholesky_solve(outer, triangle).trace())
+    return -float((inverse * outer.T).sum())
