@@ -29,8 +29,10 @@ FOOTER = """
 The group is that of evaluation mode with frozen statistics. `Symmetry.families` lists each family with the layer
 where it acts, `Symmetry.certify` repeats the certificate with another seed. Post-norm streams that a linear layer
 and a normalisation both read have one further symmetry per channel (a transvection x + 1 u'x), which is left out
-and reported. On small networks of every kind of operator the dimension equals that of the null space of the
-output's Jacobian (`tests/benchmark/symmetry`), but for the differences listed there with their reasons.
+and reported. On small networks of every kind of operator, and on tiny networks of the libraries' own classes, the
+dimension equals that of the null space of the output's Jacobian (`tests/benchmark/symmetry`), but for the
+differences listed there with their reasons. What finding and projecting costs:
+[symmetries_cost.md](symmetries_cost.md).
 """
 
 
@@ -75,6 +77,14 @@ def others() -> dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]]:
                 num_classes=10,
             ),
             (3, 32, 32),
+        ),
+        "torchvision swin_t, 10 classes (64 x 64: windows are padded)": (
+            lambda: torchvision.models.swin_t(num_classes=10),
+            (3, 64, 64),
+        ),
+        "timm swin_tiny_patch4_window7_224, 10 classes": (
+            lambda: timm.create_model("swin_tiny_patch4_window7_224", num_classes=10),
+            (3, 224, 224),
         ),
         "torchvision resnet18, 10 classes": (
             lambda: torchvision.models.resnet18(num_classes=10),

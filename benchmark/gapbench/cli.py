@@ -83,10 +83,9 @@ def main(arguments: list[str] | None = None) -> Any:
     except BrokenPipeError:  # `gapbench list models | head`
         sys.stderr.close()
         sys.exit(0)
-    except OSError as error:
-        if error.errno not in _FOLDERS or error.filename is None:
-            raise
-        click.echo(f"Error: {error.filename}: {error.strerror}", err=True)
+    except OSError as error:  # a full disk, a read-only folder, a file that is a folder
+        where = f": {error.filename}" if error.filename is not None else ""
+        click.echo(f"Error: {error.strerror or error}{where}", err=True)
         sys.exit(1 if error.errno == errno.ENOSPC else 2)
     except Exception as error:
         if not _for_people(error):
@@ -94,13 +93,6 @@ def main(arguments: list[str] | None = None) -> Any:
         click.echo(f"Error: {error}", err=True)
         sys.exit(1 if type(error).__name__ == "DiskFull" else 2)
     sys.exit(code if isinstance(code, int) else 0)
-
-
-_FOLDERS = {
-    errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENOENT,
-    errno.ENAMETOOLONG, errno.ENOSPC,
-}  # fmt: skip
-"""A path that was given cannot be read or written."""
 
 
 def _for_people(error: Exception) -> bool:

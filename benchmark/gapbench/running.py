@@ -168,7 +168,8 @@ def run(
 
     `limit` trains only so many networks, balanced over tasks and families; `proxies` measures only those of
     the suite's labels or, with default options, of the registered names. `workers` defaults to one process
-    per core on a CPU and to 4 on CUDA. `retry_failed` repeats what has status `failed`.
+    per core on a CPU and to 4 on CUDA; 0 works in this process, which is quicker for a few small networks.
+    `retry_failed` repeats what has status `failed`.
 
     Raises `GapbenchError` for wrong usage, missing data, a folder of another suite or one that another
     process works on, and `DiskFull`; finished results are kept in each case.
@@ -183,12 +184,14 @@ def run(
 
     if limit is not None and limit < 1:
         raise GapbenchError(f"limit = {limit} must be at least 1.")
-    if workers is not None and workers < 1:
-        raise GapbenchError(f"workers = {workers} must be at least 1.")
+    if workers is not None and workers < 0:
+        raise GapbenchError(f"workers = {workers} must be at least 1, or 0 for this process.")
     chosen = load_suite(os.fspath(suite))
     requests = choose_proxies(chosen, proxies)
     folder = Path(out if out is not None else Path("runs") / chosen.name)
     device = choose_device(device)
+    if workers == 0 and device == "cuda":
+        raise GapbenchError("workers = 0 works in this process, which is for the CPU; choose 1 or more.")
     setup = Setup(
         run=folder.absolute(),
         data_dir=str(data_folder(data_dir)),
@@ -211,7 +214,7 @@ def run(
         store.set_meta("plan", [cell.key for cell in cells])
         store.set_meta("proxies", _labelled(store, requests))
         store.set_meta(f"environment {time.time():.6f}", environment(device))
-        count = workers or (CUDA_WORKERS if device == "cuda" else usable_cores())
+        count = workers if workers is not None else CUDA_WORKERS if device == "cuda" else usable_cores()
         driver = Driver(store, setup, cells[:limit], requests, progress or Silent(), retry_failed)
         outcome = driver.bring_up_to_date(count)
     result = open_run(folder, problems=tuple(outcome.problems))

@@ -108,4 +108,4 @@ def test_a_folder_that_cannot_be_written_is_one_message(
     with pytest.raises(SystemExit) as stop:
         main(["diff", "locked", "other"])
     assert stop.value.code == 2
-    assert capsys.readouterr().err == "Error: locked: Permission denied\n"
+    assert capsys.readouterr().err == "Error: Permission denied: locked\n"

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import click
+
+from gapbench.errors import GapbenchError
 
 
 @click.command("audit")
@@ -45,8 +48,14 @@ def audit_command(
         seed=seed,
         say=lambda text: click.echo(text, err=True),
     )
+    target = run / "invariances.json"
+    if chosen is not None and target.exists():
+        result = _with_earlier(target, result)
     text = json.dumps(result, indent=1, allow_nan=False)
-    write_atomically(run / "invariances.json", text)
+    try:
+        write_atomically(target, text)
+    except OSError as error:
+        raise GapbenchError(f"The result cannot be written to {target}: {error.strerror}.") from error
     if as_json:
         click.echo(text)
         return
@@ -62,3 +71,19 @@ def audit_command(
             note = f"  ({row['reason']})" if row["reason"] else ""
             click.echo(f"  {row['kind']:32s} {row['verdict']:14s}{change}{tau}{note}")
     click.echo(f"\nWritten: {run / 'invariances.json'}. Show it on the board: gapbench board {run}")
+
+
+def _with_earlier(target: Path, result: dict[str, Any]) -> dict[str, Any]:
+    """What was audited before stays, with what is new; only results of one sample stand together."""
+    try:
+        earlier = json.loads(target.read_text(encoding="utf-8"))
+        same = earlier["networks"] == result["networks"] and earlier["seed"] == result["seed"]
+        kept = dict(earlier["proxies"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise GapbenchError(f"{target} cannot be read ({error}). Delete it, or audit all proxies.") from error
+    if not same:
+        raise GapbenchError(
+            f"{target} holds an audit of {earlier['networks']} networks with seed {earlier['seed']}; results of "
+            "another sample cannot stand beside it. Use the same options, or audit all proxies."
+        )
+    return {**result, "proxies": {**kept, **result["proxies"]}}

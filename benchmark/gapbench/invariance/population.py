@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -11,7 +12,8 @@ from typing import Any
 from torch import nn
 
 from gapbench.errors import GapbenchError
-from gapbench.invariance.audit import AuditResult, audit_measure
+from gapbench.invariance.audit import Measure, audit_measures
+from gapbench.invariance.results import AuditResult
 from gapbench.proxies.results import Measurement
 
 Say = Callable[[str], None]
@@ -32,7 +34,8 @@ def audit_run(
     The sample takes one network of each task and family in turn, in the order of the plan. For each proxy and
     kind: the median relative change, the rank correlation (tau-b) of the values before and after over the
     sample, and a verdict: "not invariant" if it is so on any network, "invariant" if on all that have the
-    symmetry. Returns the content of `invariances.json`. Raises `GapbenchError` for an unknown label.
+    symmetry. Returns the content of `invariances.json`. Raises `GapbenchError` for an unknown label, or a
+    strength that is not positive.
     """
     from gapbench.proxies.measuring import make_context, measure_in
     from gapbench.proxies.registry import checked_options, proxy_entry
@@ -40,6 +43,11 @@ def audit_run(
     from gapbench.submission.population import open_population
     from gapbench_tasks.seeds import named_seed
 
+    for strength in strengths:
+        if not (math.isfinite(strength) and strength > 0):
+            raise GapbenchError(f"The strength {strength} must be a positive number.")
+    if proxies is not None and not proxies:
+        raise GapbenchError("No proxy is named: give at least one label, or leave the option out.")
     population = open_population(run, data_dir)
     requests = [r for r in population.suite.proxies if proxies is None or r.label in proxies]
     unknown = set(proxies or ()) - {r.label for r in requests}
@@ -52,6 +60,7 @@ def audit_run(
         given = handover_of(member, population)
         c = member.configuration
         say(f"[{number}/{len(members)}] {c.task}  {c.family}  width {c.width:g}")
+        measures: dict[str, Measure] = {}
         for request in requests:
             entry = proxy_entry(request.proxy)
             options = checked_options(entry, dict(request.options))
@@ -70,9 +79,10 @@ def audit_run(
                 )
                 return measure_in(context, entry, options, named_seed("audit", seed))
 
-            found[request.label] += audit_measure(
-                measure, given.model, given.inputs, seed=seed, strengths=strengths
-            )
+            measures[request.label] = measure
+        audited = audit_measures(measures, given.model, given.inputs, seed=seed, strengths=strengths)
+        for label, results in audited.items():
+            found[label] += results
     return {
         "networks": len(members),
         "seed": seed,
@@ -102,7 +112,7 @@ def _summary(results: Sequence[AuditResult]) -> list[dict[str, Any]]:
     rows = []
     for (kind, strength), group in groups.items():
         applicable = [r for r in group if r.verdict != "not applicable"]
-        changes = sorted(r.relative_change for r in applicable if r.relative_change is not None)
+        changes = [r.relative_change for r in applicable if r.relative_change is not None]
         pairs = [(r.before, r.after) for r in applicable if r.before is not None and r.after is not None]
         correlation: float | None = None
         if len(pairs) > 2:
@@ -114,7 +124,7 @@ def _summary(results: Sequence[AuditResult]) -> list[dict[str, Any]]:
             changed = [r for r in applicable if r.verdict == "not invariant"]
             verdict = "not invariant" if changed else "invariant"
             reason = (changed or applicable)[0].reason
-        median = changes[len(changes) // 2] if changes else None
+        median = statistics.median(changes) if changes else None
         rows.append(
             {
                 "kind": kind,

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from gapbench.errors import DiskFull, GapbenchError
+from gapbench.population.inline import Inline
 from gapbench.population.jobs import MeasureJob, Record, Setup, TrainJob
 from gapbench.population.plan import Cell, TaskFacts, content_key
 from gapbench.population.pool import Event, Pool
@@ -96,6 +97,7 @@ class Driver:
     def bring_up_to_date(self, workers: int) -> Outcome:
         """Train missing cells and measure missing proxies; every finished result is stored at once.
 
+        `workers` = 0 does it in this process.
         Raises `DiskFull` when there is no space left; what was finished is kept.
         """
         trained = self.store.statuses("cells")
@@ -107,7 +109,7 @@ class Driver:
         done = {key for key, status in trained.items() if not self._redo(status)}
         self.finished = {key for key, status in measured.items() if not self._redo(status)}
         rows = {row["cell"]: row for row in self.store.cells()}
-        with Pool(self.setup, workers) as pool:
+        with Pool(self.setup, workers) if workers else Inline(self.setup) as pool:
             self.pool = pool
             for key, cell in self.cells.items():
                 if key in done:

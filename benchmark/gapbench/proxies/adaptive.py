@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
+    from gapbench.curvature.sharpness import Maximum
     from gapbench.proxies.context import Context
 
 
@@ -42,28 +43,21 @@ def sharpness_adaptive(
     return Estimate(best.value, details=maximum_details(best, radius, steps, restarts) | {"norm": norm})
 
 
-def _quotient_maximum(context: Context, radius: float, norm: str, steps: int, restarts: int):  # type: ignore[no-untyped-def]
+def _quotient_maximum(context: Context, radius: float, norm: str, steps: int, restarts: int) -> Maximum:
     import torch
 
     from gapbench.curvature.elementwise import ElementwiseLandscape
     from gapbench.curvature.sharpness import maximise
     from gapbench_tasks.seeds import named_seed
 
-    key = f"adaptive_maximum {radius!r} {norm} {steps} {restarts}"
-    if key not in context._cache:
-        generator = torch.Generator().manual_seed(
-            named_seed("adaptive ascent", context._cache.get("seed", 0))
-        )
-        context._cache[key] = maximise(
-            ElementwiseLandscape(context.landscape),
-            radius,
-            steps,
-            restarts,
-            generator,
-            context.symmetry.project_relative,
-            norm=norm,
-        )
-    return context._cache[key]
+    def compute() -> Maximum:
+        seed = named_seed("adaptive ascent", context._cache.get("seed", 0))
+        generator = torch.Generator().manual_seed(seed)
+        surface, project = ElementwiseLandscape(context.landscape), context.symmetry.project_relative
+        return maximise(surface, radius, steps, restarts, generator, project, norm=norm)
+
+    found: Maximum = context.shared(f"adaptive_maximum {radius!r} {norm} {steps} {restarts}", compute)
+    return found
 
 
 @proxy(

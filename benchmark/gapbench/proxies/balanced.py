@@ -34,7 +34,9 @@ def _balanced(name: str, base: Callable[..., Estimate]) -> Callable[..., Estimat
     def measured(context: Context, **options: Any) -> Estimate:
         at_balance = context.balanced
         at_balance._cache["seed"] = context._cache.get("seed", 0)
+        at_balance._cache["charged"] = 0.0
         found = base(at_balance, **options)
+        context._cache["charged"] = context._cache.get("charged", 0.0) + at_balance._cache["charged"]
         return Estimate(
             found.value, found.standard_error, {**found.details, "balanced_norm": context.balanced_norm}
         )

@@ -9,10 +9,32 @@ from gapbench.proxies.registry import proxy
 from gapbench.proxies.results import Estimate
 
 if TYPE_CHECKING:
+    from gapbench.curvature.trace import TraceEstimate
     from gapbench.proxies.context import Context
 
 
-@proxy("hessian_trace", reference="Hutchinson 1990; exact where tr H = tr G")
+def shared_trace(context: Context, probes: int, exact_below: int) -> TraceEstimate:
+    """tr H, the same for every proxy that asks with these options, whichever comes first.
+
+    Full trace and quotient trace then share their probes, so that the difference is that of the two.
+    """
+    import torch
+
+    from gapbench.curvature.trace import hessian_trace as trace_of
+    from gapbench_tasks.seeds import named_seed
+
+    if isinstance(probes, bool) or int(probes) != probes or probes < 2:
+        raise ValueError(f"probes = {probes!r} must be a whole number of at least 2")
+
+    def compute() -> TraceEstimate:
+        generator = torch.Generator().manual_seed(named_seed("hessian trace", context._cache.get("seed", 0)))
+        return trace_of(context.landscape, generator, int(probes), int(exact_below))
+
+    found: TraceEstimate = context.shared(f"hessian_trace {int(probes)} {int(exact_below)}", compute)
+    return found
+
+
+@proxy("hessian_trace", version=2, reference="Hutchinson 1990; exact where tr H = tr G")
 def hessian_trace(context: Context, *, probes: int = 32, exact_below: int = 512) -> Estimate:
     """Trace of the loss Hessian.
 
@@ -21,11 +43,7 @@ def hessian_trace(context: Context, *, probes: int = 32, exact_below: int = 512)
     trace plus Hutchinson's estimate of the rest with `probes` Rademacher vectors; the standard error covers
     the probes, not the choice of examples.
     """
-    from gapbench.curvature.trace import hessian_trace as trace_of
-
-    if isinstance(probes, bool) or int(probes) != probes or probes < 2:
-        raise ValueError(f"probes = {probes!r} must be a whole number of at least 2")
-    found = trace_of(context.landscape, context.generator, int(probes), int(exact_below))
+    found = shared_trace(context, probes, exact_below)
     details = {"method": found.method, "gauss_newton_trace": found.gauss_newton, **found.details}
     return Estimate(found.value, found.standard_error, details)
 

@@ -134,7 +134,8 @@ def _shapes(network: nn.Module) -> list[tuple[str, tuple[int, ...]]]:
 def measure_in(context: Context, entry: ProxyEntry, options: Mapping[str, Any], seed: int) -> Measurement:
     """Measure a registered proxy in a context that other proxies may have used before."""
     context.generator.manual_seed(named_seed("measure", entry.name, seed))
-    context._cache["seed"] = seed  # for ascents that several proxies share
+    context._cache["seed"] = seed  # for what several proxies share
+    context._cache["charged"] = 0.0
     memory = PeakMemory(context.inputs.device)
     started = time.perf_counter()
     result: Any = None
@@ -148,7 +149,7 @@ def measure_in(context: Context, entry: ProxyEntry, options: Mapping[str, Any], 
             not_applicable = str(reason) or "not defined here"
         except Exception as error:  # a proxy may fail in any way; that is a result, not a crash
             failure = f"{type(error).__name__}: {error}"
-    seconds = time.perf_counter() - started
+    seconds = time.perf_counter() - started + context._cache["charged"]
 
     def measurement(status: str, reason: str = "", estimate: Estimate | None = None) -> Measurement:
         return Measurement(

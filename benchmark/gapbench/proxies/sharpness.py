@@ -22,15 +22,12 @@ def quotient_maximum(context: Context, radius: float, steps: int, restarts: int)
     from gapbench.curvature.sharpness import maximise
     from gapbench_tasks.seeds import named_seed
 
-    key = f"quotient_maximum {radius!r} {steps} {restarts}"
-    if key not in context._cache:
-        generator = torch.Generator().manual_seed(
-            named_seed("quotient ascent", context._cache.get("seed", 0))
-        )
-        context._cache[key] = maximise(
-            context.landscape, radius, steps, restarts, generator, context.symmetry.project
-        )
-    found: Maximum = context._cache[key]
+    def compute() -> Maximum:
+        seed = named_seed("quotient ascent", context._cache.get("seed", 0))
+        generator = torch.Generator().manual_seed(seed)
+        return maximise(context.landscape, radius, steps, restarts, generator, context.symmetry.project)
+
+    found: Maximum = context.shared(f"quotient_maximum {radius!r} {steps} {restarts}", compute)
     return found
 
 

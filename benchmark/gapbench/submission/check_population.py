@@ -1,20 +1,62 @@
-"""The small population of `gapbench check`: made on first use, then kept in the user's cache."""
+"""The small population of `gapbench check`: made on first use, then kept in the user's cache.
+
+Kept ready for use: networks as they are handed to the sandboxed process, and transformed ones for the audit
+of invariances, so that a check builds no network and finds no symmetries. Imports no torch.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
-import time
-from collections.abc import Callable
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 from gapbench.errors import GapbenchError
-from gapbench.submission.population import Population, open_population
+from gapbench.submission.population import Member, Population
+from gapbench.submission.protocol import clean
 
 RANKED = ("plain/mlp", "plain/cnn")
 """Families that it has in several widths, among which a proxy's order is looked at."""
 
-WAIT_SECONDS = 180.0
+AUDITED = ("plain/mlp", "timm/convmixer", "timm/vit_tiny")
+"""Families whose widest network is audited: rescaled units, batch normalisation, attention."""
+
+INDEX = "prepared.json"
+CODE = ("gapbench_models", "gapbench_tasks", "gapbench")
+"""Packages whose sources decide what the networks are."""
+
+
+@dataclass(frozen=True)
+class AuditCase:
+    """A network before (`kind` empty) or after a transformation: its file, or the `reason` there is none."""
+
+    family: str
+    kind: str
+    strength: float
+    file: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class CheckPopulation:
+    """The population with its networks packed (by cell), the modules that define their classes, what the
+    baselines are (label -> cell -> value), and networks to audit."""
+
+    population: Population
+    packed: Mapping[str, bytes]
+    modules: tuple[str, ...]
+    baselines: Mapping[str, Mapping[str, float]]
+    audits: tuple[AuditCase, ...]
+
+    def audit_network(self, case: AuditCase) -> bytes:
+        """A packed network of the audit."""
+        return (self.population.folder / case.file).read_bytes()
 
 
 def cache_folder() -> Path:
@@ -41,36 +83,65 @@ def suite_text() -> str:
     return text
 
 
-def check_population(say: Callable[[str], None] = lambda text: None) -> Population:
-    """Open it, training it first where it is not complete. Raises `GapbenchError` if that is not possible."""
+def check_population(say: Callable[[str], None] = lambda text: None) -> CheckPopulation:
+    """Open it, making it first where it is not complete. Raises `GapbenchError` if that is not possible."""
     from gapbench.environment import versions
     from gapbench.population.plan import content_key
-    from gapbench.running import run
 
     text = suite_text()
-    key = content_key({"suite": text, "versions": versions()})
-    folder = cache_folder() / f"check-{key}"
-    ready = folder / "complete"
-    if not ready.exists():
+    key = content_key({"suite": text, "versions": versions(), "code": _code()})
+    folder = (cache_folder() / f"check-{key}").absolute()
+    if not (folder / INDEX).exists():
         say("Making the networks to check on (once; kept in the cache).")
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise GapbenchError(f"The cache folder {folder} cannot be used: {error.strerror}.") from None
-        suite = folder / "check.toml"
-        suite.write_text(text, encoding="utf-8")
-        deadline = time.monotonic() + WAIT_SECONDS
-        while not ready.exists():
-            try:
-                made = run(suite, folder, device="cpu", board=False)
-            except GapbenchError as error:
-                if "working on" not in str(error) or time.monotonic() > deadline:
-                    raise
-                time.sleep(1.0)  # another check makes it at this moment
-                continue
-            if made.problems or made.failures:
-                raise GapbenchError(
-                    f"The networks to check on could not be made: {made.failures or made.problems}"
-                )
-            ready.touch()
-    return open_population(folder)
+        _make(folder, text)
+    try:
+        return _opened(folder)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise GapbenchError(f"The cache {folder} is damaged ({error}); delete it and try again.") from error
+
+
+def _code() -> str:
+    digest = hashlib.sha256()
+    for package in CODE:
+        for path in sorted(Path(str(resources.files(package))).rglob("*.py")):
+            digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _make(folder: Path, text: str) -> None:
+    """In a process of its own, which neither this one's settings nor its patches reach."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "check.toml").write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise GapbenchError(f"The cache folder {folder} cannot be used: {error.strerror}.") from None
+    threads = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
+    path = {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "gapbench.submission.preparing", str(folder)],
+        env={**os.environ, **threads, **path},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode != 0 or not (folder / INDEX).exists():
+        why = clean(done.stderr.strip().splitlines()[-1]) if done.stderr.strip() else "it gave no reason"
+        raise GapbenchError(f"The networks to check on could not be made: {why}")
+
+
+def _opened(folder: Path) -> CheckPopulation:
+    from gapbench.suite import parse_suite
+
+    content: dict[str, Any] = json.loads((folder / INDEX).read_text(encoding="utf-8"))
+    suite = parse_suite((folder / "check.toml").read_text(encoding="utf-8"), f"of {folder}")
+    members = tuple(
+        Member(entry["cell"], entry["sha256"], suite.configurations[entry["configuration"]])
+        for entry in content["members"]
+    )
+    return CheckPopulation(
+        population=Population(folder, content["data"], suite, members, content["fingerprint"]),
+        packed={member.key: (folder / f"{member.key}.packed").read_bytes() for member in members},
+        modules=tuple(content["modules"]),
+        baselines=content["baselines"],
+        audits=tuple(AuditCase(**case) for case in content["audits"]),
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -12,14 +11,12 @@ from typing import Any
 from gapbench.errors import GapbenchError
 from gapbench.proxies.results import Measurement
 from gapbench.submission import bubblewrap, findings
-from gapbench.submission.check_population import RANKED, check_population
+from gapbench.submission.check_population import RANKED, AuditCase, CheckPopulation, check_population
 from gapbench.submission.findings import Evidence
 from gapbench.submission.fleet import Fleet
-from gapbench.submission.handover import Handover, handover_of
 from gapbench.submission.invariances import audit, summary
 from gapbench.submission.launching import Host
 from gapbench.submission.limits import Limits
-from gapbench.submission.population import Member, Population
 from gapbench.submission.report import FAIL, INFORMATION, Point, Report
 from gapbench.submission.request import checked_options, choose
 from gapbench.submission.source import read_source
@@ -42,7 +39,6 @@ POINTS = (
 """The points of a report, in order."""
 
 OTHER_SEEDS = (1, 2, 3)
-AUDITED = ("plain/mlp", "torchvision/vgg11_bn")
 LIMITS = Limits(seconds=20.0)
 
 
@@ -62,7 +58,8 @@ def check(
     """
     started = time.monotonic()
     source = read_source(file)
-    population = check_population(say)
+    prepared = check_population(say)
+    population = prepared.population
     safe = not unsandboxed and not bubblewrap.unavailable()
     fleet = Fleet(
         source,
@@ -73,8 +70,7 @@ def check(
         hosts=hosts,
         preload=("timm.models", "torchvision.models"),
     )
-    with fleet:  # the hosts start while the networks are built here
-        networks = {member.key: handover_of(member, population) for member in population.members}
+    with fleet:
         loaded = fleet.describe()
 
         def report(points: Sequence[Point], name: str) -> Report:
@@ -95,77 +91,56 @@ def check(
             points = [Point("loads", FAIL, str(error), "register exactly one proxy, or choose with --proxy")]
             return report(points, source.file_name)
         fleet.proxy, fleet.options = description["name"], chosen
-        evidence = _measure(fleet, population, networks, loaded.violations, description["name"])
+        evidence = _measure(fleet, prepared, loaded.violations, description["name"])
         points += findings.judge(evidence)
         if evidence.audits is not None:
             points.append(evidence.audits)
         return report(points, description["name"])
 
 
-def _measure(
-    fleet: Fleet,
-    population: Population,
-    networks: Mapping[str, Handover],
-    violations: tuple[str, ...],
-    name: str,
-) -> Evidence:
+def _measure(fleet: Fleet, prepared: CheckPopulation, violations: tuple[str, ...], name: str) -> Evidence:
     """All networks once on either side, in opposite orders; some with other seeds; the audit."""
+    population = prepared.population
     ranked = [m for m in population.members if m.configuration.family in RANKED]
     forward = [(member.key, 0) for member in population.members]
     with (
-        Bench(fleet, networks, disturbed=False) as here,
-        Bench(fleet, networks, disturbed=True) as there,
+        Bench(fleet, prepared.packed, prepared.modules, disturbed=False) as here,
+        Bench(fleet, prepared.packed, prepared.modules, disturbed=True) as there,
         ThreadPoolExecutor(2) as pool,
     ):
         second = pool.submit(there.run, forward[::-1])
         first = here.run(forward)
         others = second.result()
-        more = here.run([(m.key, seed) for m in ranked[::3] for seed in OTHER_SEEDS])
-        answers = {**first, **more}
-        valued = any(answer.measurement.value is not None for answer in first.values())
         evidence = Evidence(
             name=name,
             population=population,
             ranked=tuple(ranked),
-            first=answers,
+            first=first,
             second=others,
             violations=violations,
             limits=fleet.limits,
-            ended=here.ends + there.ends,
+            ended=0,
+            baselines=prepared.baselines,
         )
+        valued = any(answer.measurement.value is not None for answer in first.values())
         if valued and not evidence.all_violations():
-            evidence.audits = _audits(here, population, networks)
+            audits = pool.submit(_audits, there, prepared)
+            more = here.run([(m.key, seed) for m in ranked[::3] for seed in OTHER_SEEDS])
+            evidence.first = {**first, **more}
+            evidence.audits = audits.result()
+        evidence.ended = here.ends + there.ends
         return evidence
 
 
-def _audits(bench: Bench, population: Population, networks: Mapping[str, Handover]) -> Point:
-    """The invariances on two networks, one with batch normalisation."""
-    lines = []
-    for family in AUDITED:
-        member = _widest(population, family)
-        if member is None:
-            continue
-        given = networks[member.key]
+def _audits(bench: Bench, prepared: CheckPopulation) -> Point:
+    """The invariances of one network of each audited family."""
 
-        def measure(network: Any, given: Handover = given) -> Measurement:
-            changed = Handover(
-                network,
-                given.inputs,
-                given.targets,
-                given.initial,
-                given.all_inputs,
-                given.all_targets,
-                given.loss,
-            )
-            return bench.measure(changed, 0).measurement
+    def measure(case: AuditCase) -> Measurement:
+        return bench.measure(prepared.audit_network(case), 0).measurement
 
-        results = audit(measure, given.model, given.inputs[:2], seed=0)
-        lines += [f"{family}: {line}" for line in summary(results).splitlines()]
+    lines = [
+        f"{family}: {line}"
+        for family, results in audit(measure, prepared.audits).items()
+        for line in summary(results).splitlines()
+    ]
     return Point("invariances", INFORMATION, "\n".join(lines) or "no network to audit")
-
-
-def _widest(population: Population, family: str) -> Member | None:
-    members = [m for m in population.members if m.configuration.family == family]
-    with contextlib.suppress(ValueError):
-        return max(members, key=lambda member: member.configuration.width)
-    return None

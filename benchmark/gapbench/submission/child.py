@@ -14,6 +14,7 @@ import os
 import resource
 import sys
 from collections.abc import Callable, Mapping
+from numbers import Real
 from typing import Any
 
 import torch
@@ -21,10 +22,10 @@ import torch
 from gapbench.proxies import guard, registry
 from gapbench.proxies.measuring import make_context, measure_in
 from gapbench.proxies.registry import ProxyEntry
-from gapbench.proxies.results import NotApplicable
+from gapbench.proxies.results import Estimate, NotApplicable
 from gapbench.submission import seccomp
 from gapbench.submission.disturbance import disturb_clock, disturb_random_state
-from gapbench.submission.integrity import Snapshot
+from gapbench.submission.integrity import INITIAL, Snapshot, Surroundings
 from gapbench.submission.protocol import LONGEST_DETAILS, MOST_VIOLATIONS, clean, read_frame
 from gapbench.submission.watch import Watch
 
@@ -170,23 +171,25 @@ class _Session:
             data |= {f"initial network's {k}": v for k, v in context.initial.state_dict().items()}
         before = {name: tensor.clone() for name, tensor in data.items()}
         changes: list[str] = []
-        lines: list[str] = []
-        entry = dataclasses.replace(self.entry, function=self._watched(self.entry.function, changes, lines))
+        failures: list[str] = []
+        function = self._watched(self.entry.function, changes, failures)
+        entry = dataclasses.replace(self.entry, function=function)
         options = {**entry.options, **self.setup["options"]}
+        surroundings = Surroundings({"": context.model, INITIAL: context.initial})
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         self.tell({"kind": "begun", "job": job["job"]})
         try:
             found = measure_in(context, entry, options, job["seed"])
             status, value, error = found.status, found.value, found.standard_error
             reason, details, memory = found.reason, dict(found.details), found.peak_memory
-            reason += lines[0] if status == "failed" and lines else ""
+            if failures and status == "failed" and reason.startswith("_Settled"):
+                reason = failures[0]
         except BaseException as caught:
-            if isinstance(caught, SystemExit):
-                self.violated("it tried to end the process (SystemExit)")
-            reason = _reason(caught, self.path)
+            reason = failures[0] if failures else _reason(caught, self.path)
             status, value, error, details, memory = "failed", None, None, {}, None
         self.watch.end()
         changes += [f"it changed the {n}" for n, t in data.items() if not torch.equal(t, before[n])]
+        changes += surroundings.changes()
         for change in self.snapshot.changes():
             self.violated(change)
         if changes:
@@ -198,21 +201,24 @@ class _Session:
             {
                 "kind": "result",
                 "job": job["job"],
+                "token": job["token"],
                 "status": status,
                 "value": value,
                 "standard_error": error,
                 "reason": clean(reason),
-                "details": _plain_details(details),
+                "details": details if status == "ok" else {},
                 "peak_memory": memory,
             }
         )
 
     def _watched(
-        self, function: Callable[..., Any], changes: list[str], lines: list[str]
+        self, function: Callable[..., Any], changes: list[str], failures: list[str]
     ) -> Callable[..., Any]:
         """The proxy's function, watched, perhaps under another global random state.
 
-        Notes a use of that state in `changes` and the line that raised an error in `lines`.
+        Notes a use of that state in `changes` and, in `failures`, an error with the line that raised it. What
+        it returns or raises is made plain while it is still watched: the methods of the proxy's own classes
+        are its code too.
         """
 
         def call(context: Any, **options: Any) -> Any:
@@ -222,13 +228,20 @@ class _Session:
             inside = guard._random_states()
             self.watch.begin()
             try:
-                return function(context, **options)
-            except Exception as error:
-                lines.append(_line(error, self.path))
-                if isinstance(error, MemoryError) or "allocate memory" in str(error):
+                return _settled(function(context, **options))
+            except NotApplicable as reason:
+                text = _text(reason)
+                raise NotApplicable(text) from None
+            except BaseException as error:
+                if isinstance(error, SystemExit):
+                    self.violated("it tried to end the process (SystemExit)")
+                if isinstance(error, MemoryError) or "allocate memory" in _text(error):
                     limit = self.setup["limits"]["memory"] / 2**30
-                    raise MemoryError(f"it needed more than {limit:.3g} GiB of memory") from error
-                raise
+                    memory = f"it needed more than {limit:.3g} GiB of memory"
+                    failures.append(f"MemoryError: {memory}{_line(error, self.path)}")
+                else:
+                    failures.append(_reason(error, self.path))
+                raise _Settled from None
             finally:
                 self.watch.end()
                 if not guard._same_states(guard._random_states(), inside):
@@ -236,6 +249,34 @@ class _Session:
                 guard._restore(states)
 
         return call
+
+
+class _Settled(Exception):
+    """Stands for an error whose text was made while the proxy was watched."""
+
+
+def _settled(result: Any) -> Any:
+    """The result with plain numbers and plain details; what is no number stays what it is."""
+    if isinstance(result, Estimate):
+        details = result.details
+        details = _plain_details(details) if isinstance(details, Mapping) else details
+        return Estimate(_plain_number(result.value), _plain_number(result.standard_error), details)
+    return _plain_number(result)
+
+
+def _plain_number(value: Any) -> Any:
+    if isinstance(value, torch.Tensor) and value.dim() == 0:
+        value = value.item()
+    if isinstance(value, Real) and type(value) not in (bool, int, float):
+        return float(value)
+    return value
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return clean(str(error))
+    except Exception as another:
+        return f"(its message cannot be shown: {type(another).__name__})"
 
 
 def _described(entry: ProxyEntry) -> dict[str, Any]:
@@ -272,8 +313,8 @@ def _reason(error: BaseException, path: str) -> str:
     if isinstance(error, SyntaxError) and error.lineno:
         where = f" (line {error.lineno})"
     if isinstance(error, NotApplicable):
-        return clean(f"NotApplicable was raised while the file was imported: {error}{where}")
-    return clean(f"{type(error).__name__}: {error}{where}")
+        return clean(f"NotApplicable was raised while the file was imported: {_text(error)}{where}")
+    return clean(f"{type(error).__name__}: {_text(error)}{where}")
 
 
 def _line(error: BaseException, path: str) -> str:

@@ -19,6 +19,12 @@ def disturb_clock() -> None:
         setattr(time, f"{name}_ns", _later(whole, int(SHIFT_SECONDS) * 10**9))
     for name in ("localtime", "gmtime", "ctime"):
         setattr(time, name, _at_later_time(getattr(time, name)))
+    for name, shift in (("clock_gettime", SHIFT_SECONDS), ("clock_gettime_ns", int(SHIFT_SECONDS) * 10**9)):
+        if hasattr(time, name):
+            setattr(time, name, _clock_later(getattr(time, name), shift))
+    strftime, asctime, localtime = time.strftime, time.asctime, time.localtime
+    time.strftime = lambda form, moment=None: strftime(form, localtime() if moment is None else moment)
+    time.asctime = lambda moment=None: asctime(localtime() if moment is None else moment)
 
     class Later(datetime.datetime):
         @classmethod
@@ -39,10 +45,33 @@ def disturb_clock() -> None:
             return cls.fromtimestamp(time.time())
 
     datetime.datetime, datetime.date = Later, LaterDate  # type: ignore[misc]
+    _disturb_numpy()
+
+
+def _disturb_numpy() -> None:
+    import numpy as np
+
+    real = np.datetime64
+
+    class Kind(type):
+        def __instancecheck__(cls, instance: Any) -> bool:
+            return isinstance(instance, real)
+
+    class LaterInstant(real, metaclass=Kind):  # type: ignore[misc, valid-type]
+        def __new__(cls, *arguments: Any) -> Any:
+            if arguments and arguments[0] in ("now", "today"):
+                return real(*arguments) + np.timedelta64(int(SHIFT_SECONDS), "s")
+            return real(*arguments)
+
+    np.datetime64 = LaterInstant  # type: ignore[misc]
 
 
 def _later(function: Any, shift: float) -> Any:
     return lambda: function() + shift
+
+
+def _clock_later(function: Any, shift: float) -> Any:
+    return lambda clock: function(clock) + shift
 
 
 def _at_later_time(function: Any) -> Any:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import statistics
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from gapbench.proxies.results import Measurement
 from gapbench.submission.fleet import same_value
@@ -30,6 +30,7 @@ class Evidence:
     violations: tuple[str, ...]
     limits: Limits
     ended: int
+    baselines: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     audits: Point | None = None
 
     def all_violations(self) -> list[str]:
@@ -254,16 +255,13 @@ def _cost(evidence: Evidence) -> Point:
 
 def _baselines(evidence: Evidence) -> Point:
     """Kendall's tau-b with the baseline rows, within task, over the networks of several widths."""
-    from gapbench.running import open_run
     from gapbench_leaderboard.statistics import kendall_tau
 
-    rows = open_run(evidence.population.folder).measurements
     values = evidence.values()
     parts = []
     warning = False
     for label in ("parameter_count", "train_loss", "param_norm"):
-        own = rows[(rows["proxy"] == label) & (rows["status"] == "ok")]
-        baseline: dict[str, Any] = dict(zip(own["cell"], own["value"]))
+        baseline = evidence.baselines.get(label, {})
         taus = []
         for task in sorted({m.configuration.task for m in evidence.ranked}):
             cells = [

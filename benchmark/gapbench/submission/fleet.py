@@ -8,16 +8,18 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gapbench.errors import GapbenchError
 from gapbench.proxies.results import Measurement
 from gapbench.submission import bubblewrap
-from gapbench.submission.handover import Handover
 from gapbench.submission.launching import Host
 from gapbench.submission.limits import Limits
 from gapbench.submission.sandbox import Answer, Loaded, Session
 from gapbench.submission.source import Source
+
+if TYPE_CHECKING:
+    from gapbench.submission.handover import Handover
 
 
 @dataclass(frozen=True)

@@ -12,14 +12,16 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from gapbench.proxies.results import Measurement
-from gapbench.submission.handover import Handover
 from gapbench.submission.launching import START_SECONDS, Host
 from gapbench.submission.limits import Limits
 from gapbench.submission.protocol import LONGEST_LINE, Garbled, clean, frame, number, parse_line
 from gapbench.submission.source import Source
+
+if TYPE_CHECKING:
+    from gapbench.submission.handover import Handover
 
 
 @dataclass(frozen=True)
@@ -140,13 +142,15 @@ class Session:
 
     def measure(self, given: Handover | bytes, seed: int, loss: str = "cross_entropy") -> Answer:
         """Measure one network; every way to fail is a measurement with status `failed` and its reason."""
-        if isinstance(given, Handover):
-            loss = given.loss
-        blob = given.packed() if isinstance(given, Handover) else given
+        if isinstance(given, bytes):
+            blob = given
+        else:
+            blob, loss = given.packed(), given.loss
         job, self._jobs = self._jobs, self._jobs + 1
         name = str(self._setup["proxy"] or "proxy")
         already = len(self._stream.violations)
-        self._send({"job": job, "seed": seed, "loss": loss}, blob)
+        token = secrets.token_hex(16)
+        self._send({"job": job, "seed": seed, "loss": loss, "token": token}, blob)
         begun, trouble = self._await({"begun"}, START_SECONDS, job)
         started = time.perf_counter()
         message = None
@@ -158,6 +162,9 @@ class Session:
         details: dict[str, Any] = {}
         if message is not None:
             try:
+                if message.get("token") != token:
+                    self._give_up("")
+                    raise Garbled("a result that the measurement did not make")
                 status, value, error, reason, details, memory = _checked(message)
             except Garbled as garbled:
                 reason = f"it sent {garbled}"

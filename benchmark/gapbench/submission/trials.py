@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from gapbench.submission.fleet import Fleet
-from gapbench.submission.handover import Handover
 from gapbench.submission.sandbox import Answer, Session
 
 MOST_ENDS = 3
@@ -14,10 +13,10 @@ MOST_ENDS = 3
 class Bench:
     """One side of the comparison: sessions one after the other, undisturbed or disturbed."""
 
-    def __init__(self, fleet: Fleet, networks: Mapping[str, Handover], *, disturbed: bool):
-        self.fleet, self.networks, self.disturbed = fleet, networks, disturbed
-        self.blobs = {name: given.packed() for name, given in networks.items()}
-        self._modules = sorted({module for given in networks.values() for module in given.modules()})
+    def __init__(self, fleet: Fleet, packed: Mapping[str, bytes], modules: Sequence[str], *, disturbed: bool):
+        self.fleet, self.packed, self.disturbed = fleet, packed, disturbed
+        self._modules = list(modules)
+        self._largest = max(len(blob) for blob in packed.values())
         self._session: Session | None = None
         self.ends = 0
 
@@ -28,17 +27,16 @@ class Bench:
         if self._session is not None:
             self._session.__exit__(None, None, None)
 
-    def measure(self, given: Handover | bytes, seed: int, loss: str = "cross_entropy") -> Answer:
+    def measure(self, packed: bytes, seed: int) -> Answer:
         """Measure in the present process, or in a new one if that has ended."""
         if self._session is None or not self._session.usable:
             if self._session is not None:
                 self._session.__exit__(None, None, None)
-            largest = max(len(blob) for blob in self.blobs.values())
             self._session = self.fleet.session(
-                disturbed=self.disturbed, modules=self._modules, data_bytes=largest
+                disturbed=self.disturbed, modules=self._modules, data_bytes=self._largest
             )
             self._session.__enter__()
-        answer = self._session.measure(given, seed, loss)
+        answer = self._session.measure(packed, seed)
         if not self._session.usable:
             self.ends += 1
         return answer
@@ -49,5 +47,5 @@ class Bench:
         for name, seed in wanted:
             if self.ends >= MOST_ENDS:
                 break
-            answers[name, seed] = self.measure(self.blobs[name], seed, self.networks[name].loss)
+            answers[name, seed] = self.measure(self.packed[name], seed)
         return answers

@@ -216,7 +216,8 @@ def _fold_norm(
             readers.append((use, which.reshape(use.reads.shape)))
     shifted = bool((norm.bias >= 0).all())
     movable = shifted and all(
-        (use.bias >= 0).all() and not (use.borders and use.weight.shape[3] > 1) for use, _ in readers
+        (use.bias >= 0).all() and use.uniform and not (use.borders and use.weight.shape[3] > 1)
+        for use, _ in readers
     )
     weight = theta[norm.weight].clone()
     bias = theta[norm.bias].clone() if shifted else torch.zeros_like(weight)

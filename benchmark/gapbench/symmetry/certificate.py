@@ -65,8 +65,9 @@ def generic(symmetry: Symmetry, seed: int) -> Symmetry:
 
     again = build(generic_copy(symmetry.network, seed), symmetry.example.double(), symmetry.logit_shift)
     # The same computation gives the same families in the same order; what was dropped stays dropped.
-    _remove(again, symmetry.removed)
-    again.bound = bind(again.bound.theta, again.findings, again.detected, again.solution)
+    if symmetry.removed:
+        _remove(again, symmetry.removed)
+        again.bound = bind(again.bound.theta, again.findings, again.detected, again.solution)
     return again
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from gapbench.symmetry.classes import Ids
+from gapbench.symmetry.classes import Ids, distinct
 from gapbench.symmetry.interpreter import Interpreter
 from gapbench.symmetry.structure import Additive, BatchNormUse, LinearUse, NormUse, ScaleUse
 
@@ -136,7 +136,7 @@ def _roles(run: Interpreter, representative: Ids) -> dict[int, set[str]]:
     """Representative -> names of the operations that meet its class."""
     roles: dict[int, set[str]] = defaultdict(set)
     for event in run.found.events:
-        for r in np.unique(representative[event.variables]):
+        for r in distinct(representative[event.variables]):
             roles[int(r)].add(str(event.role[0]))
     return roles
 
@@ -190,7 +190,7 @@ def _chains(
         reads = before[use.reads]
         fine = (
             bool((reads != 0).all())
-            and len(np.unique(reads)) == len(reads)
+            and len(distinct(reads)) == len(reads)
             and all(roles[int(r)] <= {"write", "add", role} for r in reads)
             and all(int(r) in linear for r in reads)
         )
@@ -201,18 +201,20 @@ def _chains(
     return chains
 
 
-def _signatures(
-    run: Interpreter, representative: Ids, sign: np.ndarray
-) -> dict[tuple[tuple[int, int], ...], list[int]]:
+def _signatures(run: Interpreter, representative: Ids, sign: np.ndarray) -> dict[bytes, list[int]]:
     """Signature -> classes that meet the same operations in the same roles and with the same signs."""
-    lists: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    classes, meetings = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     for number, event in enumerate(run.found.events):
-        pairs = np.unique(np.stack([representative[event.variables], sign[event.variables]], axis=1), axis=0)
-        for r, s in pairs:
-            lists[int(r)].append((number, int(s)))
-    groups: dict[tuple[tuple[int, int], ...], list[int]] = defaultdict(list)
-    for r, entries in lists.items():
-        groups[tuple(entries)].append(r)
+        codes = distinct(representative[event.variables] * 3 + sign[event.variables] + 1)
+        classes.append(codes // 3)
+        meetings.append(number * 3 + codes % 3)
+    of, met = np.concatenate(classes), np.concatenate(meetings)
+    order = np.argsort(of, kind="stable")
+    of, met = of[order], met[order]
+    groups: dict[bytes, list[int]] = defaultdict(list)
+    starts = np.flatnonzero(np.concatenate([[True], of[1:] != of[:-1]])) if len(of) else of
+    for start, stop in zip(starts, [*starts[1:], len(of)]):
+        groups[met[start:stop].tobytes()].append(int(of[start]))
     return groups
 
 
@@ -404,7 +406,7 @@ def _streams(
         classes = representative[norm.sets]
         if (classes != classes[:1]).any() or (classes[0] == 0).any() or (sign[norm.sets] < 0).any():
             continue
-        channels = np.unique(classes[0])
+        channels = distinct(classes[0])
         table = _grouped(classes[0], channels)
         if table is None or len(channels) < 2:
             continue
@@ -436,7 +438,7 @@ def _rotations(
             continue
         for norm, table in stream.norms:
             out = before[norm.writes]
-            if any(owners[int(r)] != 1 for r in out) or len(np.unique(out)) != len(out):
+            if any(owners[int(r)] != 1 for r in out) or len(distinct(out)) != len(out):
                 slots = None
                 break
             keys = {signature_of.get(int(r)) for r in out}
@@ -524,7 +526,7 @@ def _writer_nulls(run: Interpreter, before: Ids, roles: dict[int, set[str]]) -> 
         if scale.node in found.spoiled or (before[scale.reads] == 0).any():
             continue
         classes = before[scale.reads]
-        if len(np.unique(classes)) != len(classes) or any(
+        if len(distinct(classes)) != len(classes) or any(
             not roles[int(c)] <= {"write", "add", "layer_scale"} for c in classes
         ):
             continue
@@ -557,14 +559,14 @@ def _reader_nulls(run: Interpreter) -> list[ReaderNull]:
     result = []
     for use in run.found.linear:
         groups, outs, ins, taps = use.weight.shape
-        if groups != 1:
+        if groups != 1 or not use.uniform:
             continue
         found = [owner.get(int(r)) for r in use.reads[0]]
         if not found or any(f is None for f in found) or len({f[0] for f in found if f}) != 1:
             continue
         norm = run.found.norms[next(f[0] for f in found if f)]
         features = np.array([f[1] for f in found if f])
-        if len(features) != len(norm.writes) or len(np.unique(features)) != len(features):
+        if len(features) != len(norm.writes) or len(distinct(features)) != len(features):
             continue
         has_shift = bool((norm.bias >= 0).all())
         has_bias = bool((use.bias >= 0).all())
@@ -579,7 +581,7 @@ def _reader_nulls(run: Interpreter) -> list[ReaderNull]:
 
 def _kinds(run: Interpreter, representative: Ids) -> dict[int, str]:
     """Class -> what kind of rescaling it is."""
-    kinds = {int(r): "rescaling of units" for r in np.unique(representative)}
+    kinds = {int(r): "rescaling of units" for r in distinct(representative)}
     norms: list[BatchNormUse | NormUse] = [*run.found.batch_norms, *run.found.norms]
     for norm in norms:
         kinds.update({int(r): "output scale of normalisations" for r in representative[norm.writes]})

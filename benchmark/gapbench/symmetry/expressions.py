@@ -27,6 +27,7 @@ class Expressions:
         self.tied = TiedVariables()
         self.sums: list[np.ndarray] = []  # (m, 3): x_0 = x_1 + x_2
         self.rows: list[Row] = []
+        self.weighted = False  # a relation has parameters as coefficients
         self._interned: dict[tuple[object, ...], int] = {}
 
     def new(self, count: int) -> Ids:
@@ -86,10 +87,11 @@ class Expressions:
         return result
 
     def combine(self, key: tuple[object, ...], variables: Ids, coefficients: np.ndarray) -> int:
-        """A variable equal to sum_i coefficients_i x_variables_i."""
+        """A variable equal to sum_i coefficients_i x_variables_i, with weights as coefficients."""
         found, fresh = self._intern([key])
         if fresh:
             kept = (variables != 0) & (coefficients != 0)
+            self.weighted = self.weighted or bool(kept.any())
             self.rows.append(
                 Row(np.concatenate([found, variables[kept]]), np.concatenate([[1.0], -coefficients[kept]]))
             )

@@ -14,6 +14,7 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
+from gapbench.symmetry.classes import distinct
 from gapbench.symmetry.detection import Detected, ReaderNull, Slot, Space, WriterNull
 from gapbench.symmetry.shifts import ShiftSolution
 from gapbench.symmetry.structure import Findings
@@ -49,7 +50,7 @@ class Rescaling:
         self.theta, self.d = theta, len(theta)
         device = theta.device
         representative, sign = detected.representative, detected.sign
-        free = np.unique(representative)
+        free = distinct(representative)
         self.variables = free[free != 0]
         self.size = len(self.variables)
         compact = np.zeros(len(representative), np.int64)
@@ -140,20 +141,9 @@ class Rescaling:
 
     def gram_weights(self) -> sp.csr_matrix:
         """T' T of the weights alone: a Laplacian of the channels with edges sum_k w^2. Sparse (size, size)."""
-        return self._laplacian(self.theta.pow(2))
+        return self.laplacian(self.theta.pow(2))
 
-    def second_derivatives(self, gradient: Tensor) -> sp.csr_matrix:
-        """E' diag(g theta) E, E the exponents: g . d_k d_l of the transformed parameters.
-
-        Without batch normalisation, whose bias does not transform by powers.
-        """
-        product = gradient * self.theta
-        p, v, f = self.exponents
-        exponents = sp.coo_matrix((f * self.sign[v], (p, self.compact[v])), shape=(self.d, self.size)).tocsr()
-        vector = exponents.T @ sp.diags(product.cpu().numpy()) @ exponents
-        return (self._laplacian(product) + vector).tocsr()
-
-    def _laplacian(self, values: Tensor) -> sp.csr_matrix:
+    def laplacian(self, values: Tensor) -> sp.csr_matrix:
         rows: list[np.ndarray] = [np.zeros(0, np.int64)]
         columns: list[np.ndarray] = [np.zeros(0, np.int64)]
         data: list[np.ndarray] = [np.zeros(0)]
@@ -224,10 +214,14 @@ def _place(index: np.ndarray, device: torch.device) -> slice | Tensor:
 
 
 def _to_torch(matrix: sp.csr_matrix, device: torch.device) -> Tensor:
+    matrix = matrix.tocsr()
+    matrix.sum_duplicates()  # and sorts, as a coalesced tensor is
     entries = matrix.tocoo()
     index = torch.from_numpy(np.stack([entries.row, entries.col]).astype(np.int64))
     data = torch.from_numpy(entries.data.astype(np.float64))
-    return torch.sparse_coo_tensor(index, data, matrix.shape, check_invariants=False).to(device).coalesce()
+    return torch.sparse_coo_tensor(
+        index, data, matrix.shape, check_invariants=False, is_coalesced=True, device=device
+    )
 
 
 class Shifts:
@@ -235,6 +229,7 @@ class Shifts:
 
     def __init__(self, theta: Tensor, found: Findings, solution: ShiftSolution):
         self.size, self.device = solution.count, theta.device
+        self.kinds: list[str] | None = None  # of each column, once asked for
         values, numbers = solution.values, theta.cpu().numpy()
         parts: list[tuple[np.ndarray, sp.csr_matrix]] = []
         for use in found.linear:
@@ -305,10 +300,12 @@ class WriterNulls:
     def cotangent(self, z: Tensor) -> Tensor:
         return self.direction @ z[self.index]
 
+    def change(self, theta: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
+        """Positions and what is added there."""
+        return self.index.reshape(-1), (self._direction(theta)[:, None] * c[None, :]).reshape(-1)
+
     def finite(self, theta: Tensor, c: Tensor) -> Tensor:
-        out = theta.clone()
-        out[self.index] += self._direction(theta)[:, None] * c[None, :]
-        return out
+        return theta.index_add(0, *self.change(theta, c))
 
 
 class ReaderNulls:
@@ -320,7 +317,7 @@ class ReaderNulls:
         self.index, self.bias = _ids(null.index, theta.device), _ids(null.bias, theta.device)
         self.inverse, self.total = self._direction(theta)
         self.biased = bool((null.bias >= 0).all()) and self.total != 0.0
-        repeats = len(null.bias) / max(1, len(np.unique(null.bias)))
+        repeats = len(null.bias) / max(1, len(distinct(null.bias)))
         self.square = float(self.inverse.pow(2).sum()) + (self.total**2 * repeats if self.biased else 0.0)
 
     def _direction(self, theta: Tensor) -> tuple[Tensor, float]:
@@ -344,13 +341,16 @@ class ReaderNulls:
         result = z[self.index] @ self.inverse
         return result - self.total * z[self.bias] if self.biased else result
 
-    def finite(self, theta: Tensor, c: Tensor) -> Tensor:
+    def change(self, theta: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
+        """Positions and what is added there."""
         inverse, total = self._direction(theta)
-        out = theta.clone()
-        out[self.index] += c[:, None] * inverse[None, :]
-        if self.biased:
-            out.index_add_(0, self.bias, -total * c)
-        return out
+        weights = (c[:, None] * inverse[None, :]).reshape(-1)
+        if not self.biased:
+            return self.index.reshape(-1), weights
+        return torch.cat([self.index.reshape(-1), self.bias]), torch.cat([weights, -total * c])
+
+    def finite(self, theta: Tensor, c: Tensor) -> Tensor:
+        return theta.index_add(0, *self.change(theta, c))
 
 
 class Mixing:
@@ -451,10 +451,14 @@ class Mixing:
     def act(self, theta: Tensor, m: Tensor) -> Tensor:
         """Transform channels by an invertible M (for rotations: orthogonal, fixing 1 where centred)."""
         out = theta.clone()
+        self.act_in_place(out, m)
+        return out
+
+    def act_in_place(self, theta: Tensor, m: Tensor) -> None:
         dual = torch.linalg.inv(m).T
-        for slot, index in zip(self.space.slots, self.indices):
-            factors, offset = self._factors(theta, slot), self._offset(theta, slot)
-            x = out[index]
+        scales = [(self._factors(theta, slot), self._offset(theta, slot)) for slot in self.space.slots]
+        for slot, index, (factors, offset) in zip(self.space.slots, self.indices, scales):
+            x = theta[index]
             if offset is not None:
                 x = x - offset
             if factors is not None:
@@ -464,5 +468,4 @@ class Mixing:
                 x = x * factors if slot.dual else x / factors
             if offset is not None:
                 x = x + offset
-            out[index] = x
-        return out
+            theta[index] = x

@@ -75,7 +75,9 @@ class Symmetry:
                 "parameters in one row."
             )
         if self.projector is None:
-            self.projector = Projector(self.bound.all(), len(self.bound.theta), self.bound.theta.device)
+            self.projector = Projector(
+                self.bound.all(), len(self.bound.theta), self.bound.theta.device, dimension=self.dimension
+            )
         return self.projector.project(vector.double()).vector.to(vector.dtype)
 
     @property
@@ -189,7 +191,12 @@ def _measure(symmetry: Symmetry) -> None:
     )
     symmetry.dimension = sum(f.size for f in symmetry.families)
     total = sum(f.size for f in symmetry.bound.all())
-    projector = Projector(symmetry.bound.all(), len(symmetry.bound.theta), symmetry.bound.theta.device)
+    projector = Projector(
+        symmetry.bound.all(),
+        len(symmetry.bound.theta),
+        symmetry.bound.theta.device,
+        dimension=symmetry.dimension,
+    )
     symmetry.projector = projector
     if projector.basis is not None and total:
         numeric = projector.basis.shape[1]

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from gapbench.curvature.tracing import FACTORIES, Node, Ref, Trace
-from gapbench.symmetry.classes import Ids, TiedVariables
+from gapbench.symmetry.classes import Ids, TiedVariables, distinct
 from gapbench.symmetry.expressions import Expressions
 from gapbench.symmetry.structure import (
     Additive,
@@ -191,7 +191,7 @@ class Interpreter:
             return value
         if isinstance(value, ParameterView):
             index = value.index
-            flat = np.unique(index.numpy())
+            flat = distinct(index.numpy())
             flat = flat[flat >= 0]
             fresh = flat[self.as_activation[flat] == 0]
             self.as_activation[fresh] = self.scale.new(len(fresh))
@@ -256,17 +256,17 @@ class Interpreter:
 
     def event(self, role: tuple[object, ...], variables: Tensor | Ids) -> None:
         array = variables.numpy() if isinstance(variables, Tensor) else variables
-        found = np.unique(array)
+        found = distinct(array)
         self.found.events.append(Event(role, found[found != 0]))
 
     def spoil(self, null: Tensor) -> None:
-        for atom in np.unique(null.numpy()):
+        for atom in distinct(null.numpy()):
             self.found.spoiled |= {self.null_writer[leaf] for leaf in self.null_leaves[atom]}
 
     def freeze(self, x: Activation) -> None:
         """Nothing may change here."""
-        self.scale.fix(np.unique(x.scale.numpy()))
-        self.shift.tied.fix(np.unique(x.shift.numpy()))
+        self.scale.fix(distinct(x.scale.numpy()))
+        self.shift.tied.fix(distinct(x.shift.numpy()))
         self.spoil(x.null)
 
     def blocked(self, node: Node, known: bool = False) -> Activation:
@@ -285,7 +285,7 @@ class Interpreter:
 
     def fresh(self, x: Activation, diagonal: bool = False) -> Activation:
         """The same transformation under new names, so that a variable's name tells where it was made."""
-        old = np.unique(x.scale.numpy())
+        old = distinct(x.scale.numpy())
         old = old[old != 0]
         new = self.scale.new(len(old))
         self.scale.tie(new, old)
@@ -303,7 +303,7 @@ class Interpreter:
         flat = index.reshape(-1).numpy()
         flat = flat[flat >= 0]
         before = self.used[flat]
-        for other in np.unique(before[(before != 0) & (before != node.index + 1)]):
+        for other in distinct(before[(before != 0) & (before != node.index + 1)]):
             self.shared |= {int(other) - 1, node.index}
         self.used[flat] = node.index + 1
 
@@ -320,7 +320,7 @@ class Interpreter:
 
     def _shared_parameters(self) -> None:
         both = np.flatnonzero((self.used > 0) & (self.as_activation > 0))
-        self.shared |= {int(i) - 1 for i in np.unique(self.used[both])}
+        self.shared |= {int(i) - 1 for i in distinct(self.used[both])}
         self.scale.fix(self.as_activation[both])
         self.shift.tied.fix(self.as_shift[both])
         for index in self.shared:
@@ -344,14 +344,14 @@ class Interpreter:
         norms = []
         for norm in self.found.norms:
             if norm.node in shared:
-                self.scale.fix(np.unique(norm.sets))
+                self.scale.fix(distinct(norm.sets))
             else:
                 norms.append(norm)
         self.found.norms = norms
 
     def _output(self, x: Activation) -> None:
         if self.logit_shift and x.scale.dim() == 2 and x.scale.shape[1] > 1:
-            self.scale.fix(np.unique(x.scale.numpy()))
+            self.scale.fix(distinct(x.scale.numpy()))
             self.one_shift(x.shift)
             self.null_over_sets(x.null)
             self.found.logits = x.scale[0].numpy().copy()
@@ -362,7 +362,7 @@ class Interpreter:
         """(m, n): what is common to a whole set vanishes; writers of anything else are seen."""
         mixed = null[(null != null[:, :1]).any(dim=1)]
         for row in np.unique(np.sort(mixed.numpy(), axis=1), axis=0):
-            leaves = [self.null_leaves[atom] for atom in np.unique(row)]
+            leaves = [self.null_leaves[atom] for atom in distinct(row)]
             common = frozenset.intersection(*leaves)
             for leaf in frozenset().union(*leaves) - common:
                 self.found.spoiled.add(self.null_writer[leaf])

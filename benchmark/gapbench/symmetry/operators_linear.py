@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from gapbench.curvature.tracing import Node, Ref
+from gapbench.symmetry.classes import distinct
 from gapbench.symmetry.interpreter import Activation, Constant, Interpreter, ParameterView
 from gapbench.symmetry.structure import LinearUse
 
@@ -90,11 +91,14 @@ def _dense(
     else:
         scale, shift = x.scale, x.shift
     features = scale.shape[2]
-    reads = run.one_per_channel(scale.transpose(1, 2).reshape(groups * features, -1)).reshape(groups, -1)
+    by_feature = scale.transpose(1, 2).reshape(groups * features, -1)
+    reads = run.one_per_channel(by_feature).reshape(groups, -1)
     shifts = run.one_shift(shift.transpose(1, 2).reshape(groups * features, -1)).reshape(groups, -1)
     run.spoil(x.null)
     index = weight.transpose(1, 2).numpy()[..., None]
-    use = _linear_use(run, node, index, None if bias is None else bias.numpy(), reads, shifts, borders=False)
+    use = _linear_use(
+        run, node, index, None if bias is None else bias.numpy(), reads, shifts, False, _one_name(by_feature)
+    )
     shape = (batch, positions, index.shape[1])
     null = run.null_source(node.index, batch * positions).reshape(batch, positions, 1).expand(shape)
     if groups > 1:
@@ -106,6 +110,11 @@ def _dense(
     )
 
 
+def _one_name(labels: Tensor) -> bool:
+    """Whether the labels (c, m) of each channel are the same, not just tied to each other."""
+    return bool((labels == labels[:, :1]).all())
+
+
 def _linear_use(
     run: Interpreter,
     node: Node,
@@ -114,6 +123,7 @@ def _linear_use(
     reads: np.ndarray,
     shift_in: np.ndarray,
     borders: bool,
+    uniform: bool,
 ) -> LinearUse:
     groups, outs = weight.shape[:2]
     run.weight_use(node, torch.from_numpy(weight))
@@ -146,6 +156,7 @@ def _linear_use(
         shift_in,
         shift_out,
         borders,
+        uniform,
     )
     run.found.linear.append(use)
     if use.depthwise:
@@ -175,7 +186,7 @@ def convolution(run: Interpreter, node: Node) -> Any:
     kernel = tuple(weight.index.shape[2:])
     borders = any(p > 0 for p in padding)
     if borders:  # a shift would not be constant at the border
-        run.shift.tied.fix(np.unique(shifts))
+        run.shift.tied.fix(distinct(shifts))
         shifts = np.zeros_like(shifts)
     run.spoil(x.null)
     outs = weight.index.shape[0]
@@ -188,6 +199,7 @@ def convolution(run: Interpreter, node: Node) -> Any:
         reads,
         shifts.reshape(groups, -1),
         borders,
+        _one_name(per_channel),
     )
     view = (1, outs, *[1] * (len(node.shape) - 2))
     null = torch.zeros(node.shape, dtype=torch.int64)
@@ -212,7 +224,7 @@ def activation_product(run: Interpreter, node: Node, x: Activation, y: Activatio
     if not bool(x.scale.any()):  # attention weights times values
         scale = run.one_per_channel(y.scale.transpose(1, 2).reshape(batch * columns, inner))
         out = torch.from_numpy(scale).reshape(batch, 1, columns).expand(batch, rows, columns).contiguous()
-        run.shift.tied.fix(np.unique(x.shift.numpy()))
+        run.shift.tied.fix(distinct(x.shift.numpy()))
         run.spoil(x.null)
         run.spoil(y.null)
         shift = torch.zeros_like(out)
@@ -220,7 +232,7 @@ def activation_product(run: Interpreter, node: Node, x: Activation, y: Activatio
             passed = run.one_shift(y.shift.transpose(1, 2).reshape(batch * columns, inner))
             shift = torch.from_numpy(passed).reshape(batch, 1, columns).expand_as(out).contiguous()
         else:
-            run.shift.tied.fix(np.unique(y.shift.numpy()))
+            run.shift.tied.fix(distinct(y.shift.numpy()))
         return run.fresh(Activation(out, shift, torch.zeros_like(out)))
     if not bool(y.scale.any()):
         return _transposed(
@@ -230,13 +242,13 @@ def activation_product(run: Interpreter, node: Node, x: Activation, y: Activatio
     ours = run.one_per_channel(x.scale.transpose(1, 2).reshape(batch * inner, rows))
     theirs = run.one_per_channel(y.scale.reshape(batch * inner, columns))
     run.scale.tie(ours, theirs, sign=-1)
-    run.shift.tied.fix(np.unique(x.shift.numpy()))
+    run.shift.tied.fix(distinct(x.shift.numpy()))
     run.spoil(x.null)
     run.spoil(y.null)
     if _only_into_softmax(run, node):  # a shift common to all keys is common to a row of the softmax
         run.one_shift(y.shift.reshape(batch * inner, columns))
     else:
-        run.shift.tied.fix(np.unique(y.shift.numpy()))
+        run.shift.tied.fix(distinct(y.shift.numpy()))
     zeros = torch.zeros(node.shape, dtype=torch.int64)
     return Activation(zeros, zeros, zeros)
 

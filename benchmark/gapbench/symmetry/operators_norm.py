@@ -11,6 +11,7 @@ from torch import Tensor
 
 from gapbench.curvature.multiaffine import BATCH_NORM, batch_norm_trains
 from gapbench.curvature.tracing import Node, Ref
+from gapbench.symmetry.classes import distinct
 from gapbench.symmetry.interpreter import Activation, Constant, Interpreter, ParameterView
 from gapbench.symmetry.structure import BatchNormUse, NormUse
 
@@ -103,12 +104,12 @@ def layer_norm(run: Interpreter, node: Node) -> Any:
         return run.blocked(node)
     scale = x.scale.reshape(-1, count)
     run.event(("norm", node.index), scale)
-    run.found.norm_only.append(np.unique(scale.numpy()))
+    run.found.norm_only.append(distinct(scale.numpy()))
     if centred:
         run.one_shift(x.shift.reshape(-1, count))
         run.null_over_sets(x.null.reshape(-1, count))
     else:
-        run.shift.tied.fix(np.unique(x.shift.numpy()))
+        run.shift.tied.fix(distinct(x.shift.numpy()))
         run.spoil(x.null)
     writes, shift_out = _affine(run, node, weight, bias)
     kind = "layer" if centred else "rms"
@@ -134,7 +135,7 @@ def group_norm(run: Interpreter, node: Node) -> Any:
     batch = x.scale.shape[0]
     scale = x.scale.reshape(batch * groups, -1)
     run.event(("norm", node.index), scale)
-    run.found.norm_only.append(np.unique(scale.numpy()))
+    run.found.norm_only.append(distinct(scale.numpy()))
     run.one_shift(x.shift.reshape(batch * groups, -1))
     run.null_over_sets(x.null.reshape(batch * groups, -1))
     writes, shift_out = _affine(run, node, weight, bias)

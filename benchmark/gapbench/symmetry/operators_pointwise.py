@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from gapbench.curvature.tracing import Node, Ref
+from gapbench.symmetry.classes import distinct
 from gapbench.symmetry.interpreter import Activation, Computed, Constant, Interpreter, ParameterView
 from gapbench.symmetry.structure import NormUse, ScaleUse
 
@@ -20,7 +21,7 @@ def relu_like(run: Interpreter, node: Node) -> Activation:
     for index in node.inputs[1:]:  # slopes of a PReLU keep their values
         if isinstance(run.values[index], ParameterView):
             run.weight_use(node, run.values[index].index)
-    run.shift.tied.fix(np.unique(x.shift.numpy()))
+    run.shift.tied.fix(distinct(x.shift.numpy()))
     run.spoil(x.null)
     out = run.fresh(x, diagonal=True)
     return replace(out, shift=torch.zeros_like(x.shift), null=torch.zeros_like(x.null))
@@ -99,13 +100,13 @@ def _bias(run: Interpreter, node: Node) -> Activation | None:
     x = _expanded(values[acting[0]], node.shape)
     index = values[1 - acting[0]].index.expand(node.shape)
     candidates = [use for use in run.found.linear[-8:] if bool(x.scale.min() >= use.writes.min())]
-    units = np.unique(x.scale.numpy())
+    units = distinct(x.scale.numpy())
     use = next((u for u in candidates if np.array_equal(np.sort(u.writes.reshape(-1)), units)), None)
     if use is None or (use.bias >= 0).any() or not _only_user(run, use.node, node):
         return None
     pairs, _ = _pairs(x.scale, index)
     flat = pairs[:, 1]
-    if len(pairs) != len(units) or len(np.unique(flat)) != len(flat) or (flat < 0).any():
+    if len(pairs) != len(units) or len(distinct(flat)) != len(flat) or (flat < 0).any():
         return None
     if run.used[flat].any() or run.as_activation[flat].any():
         return None
@@ -178,7 +179,7 @@ def multiply(run: Interpreter, node: Node) -> Any:
         return run.blocked(node)
     # Fixed factors: channel by channel they may be rescaled, but not mixed.
     run.event(("factor", node.index), x.scale)
-    run.shift.tied.fix(np.unique(x.shift.numpy()))
+    run.shift.tied.fix(distinct(x.shift.numpy()))
     run.spoil(x.null)
     out = run.fresh(x, diagonal=True)
     return replace(out, shift=torch.zeros_like(x.shift), null=torch.zeros_like(x.null))
@@ -228,8 +229,8 @@ def root_mean_square(run: Interpreter, node: Node, source: int) -> Activation:
         return _frozen(node.shape)
     scale = x.scale.reshape(-1, count)
     run.event(("norm", node.index), scale)
-    run.found.norm_only.append(np.unique(scale.numpy()))
-    run.shift.tied.fix(np.unique(x.shift.numpy()))
+    run.found.norm_only.append(distinct(scale.numpy()))
+    run.shift.tied.fix(distinct(x.shift.numpy()))
     run.spoil(x.null)
     writes = run.scale.new(count)
     run.found.norm_diagonal.append(writes)
@@ -248,14 +249,14 @@ def root_mean_square(run: Interpreter, node: Node, source: int) -> Activation:
 def _norm_weight(run: Interpreter, node: Node, x: Activation, parameter: ParameterView) -> Activation | None:
     """A parameter that multiplies the features of a normalisation without weight becomes its weight."""
     index = parameter.index.expand(node.shape)
-    units = np.unique(x.scale.numpy())
+    units = distinct(x.scale.numpy())
     norm = next(
         (n for n in run.found.norms[-4:] if (n.weight < 0).all() and np.array_equal(n.writes, units)), None
     )
     if norm is None or (norm.bias >= 0).any() or not _only_user(run, norm.node, node):
         return None
     pairs, _ = _pairs(x.scale, index)
-    if len(pairs) != len(units) or len(np.unique(pairs[:, 1])) != len(pairs) or (pairs[:, 1] < 0).any():
+    if len(pairs) != len(units) or len(distinct(pairs[:, 1])) != len(pairs) or (pairs[:, 1] < 0).any():
         return None
     run.weight_use(run.trace.nodes[norm.node], torch.from_numpy(pairs[:, 1]))
     run.found.norms[run.found.norms.index(norm)] = replace(norm, weight=pairs[:, 1].copy())
@@ -279,11 +280,11 @@ def _gate(run: Interpreter, node: Node, left: Activation, right: Activation) -> 
     """x * gate, where the gate is not rescaled (it comes from a sigmoid, say)."""
     if bool(left.scale.any()) and bool(right.scale.any()):
         run.note("product of two activations that could both be rescaled")
-        run.scale.fix(np.unique(right.scale.numpy()))
+        run.scale.fix(distinct(right.scale.numpy()))
     x = left if bool(left.scale.any()) else right
     for part in (left, right):
         run.event(("gate", node.index), part.scale)
-        run.shift.tied.fix(np.unique(part.shift.numpy()))
+        run.shift.tied.fix(distinct(part.shift.numpy()))
         run.spoil(part.null)
     out = run.fresh(x, diagonal=True)
     return replace(out, shift=torch.zeros_like(x.shift), null=torch.zeros_like(x.null))
@@ -293,11 +294,11 @@ def _layer_scale(run: Interpreter, node: Node, x: Activation, parameter: Paramet
     """y = p x: p absorbs the difference of the log scales of y and x."""
     index = parameter.index.expand(node.shape).reshape(-1).numpy()
     pairs, back = _pairs(torch.from_numpy(index), x.scale.reshape(-1))
-    if len(np.unique(pairs[:, 0])) < len(pairs):  # one parameter for several channels: leave it alone
+    if len(distinct(pairs[:, 0])) < len(pairs):  # one parameter for several channels: leave it alone
         run.weight_use(node, parameter.index)
         run.note("parameter that multiplies several channels")
         run.event(("factor", node.index), x.scale)
-        run.shift.tied.fix(np.unique(x.shift.numpy()))
+        run.shift.tied.fix(distinct(x.shift.numpy()))
         run.spoil(x.null)
         out = run.fresh(x)
         return replace(out, shift=torch.zeros_like(x.shift), null=torch.zeros_like(x.null))
@@ -306,9 +307,9 @@ def _layer_scale(run: Interpreter, node: Node, x: Activation, parameter: Paramet
     run.found.scales.append(
         ScaleUse(node.index, run.name(pairs[:, 0]), pairs[:, 0], writes, pairs[:, 1].copy())
     )
-    run.found.diagonal.append(np.unique(pairs[:, 1]))
+    run.found.diagonal.append(distinct(pairs[:, 1]))
     run.event(("layer_scale", node.index), x.scale)
-    run.shift.tied.fix(np.unique(x.shift.numpy()))
+    run.shift.tied.fix(distinct(x.shift.numpy()))
     run.spoil(x.null)
     # A new null direction: what the writer before adds along 1 / p is a common shift behind p.
     null = torch.zeros_like(x.scale)
@@ -367,13 +368,13 @@ def pool(run: Interpreter, node: Node) -> Activation:
     flat = x.scale.reshape(int(np.prod(lead)), -1)
     maximum = "max" in node.op
     if maximum:
-        run.found.diagonal.append(np.unique(flat.numpy()))
+        run.found.diagonal.append(distinct(flat.numpy()))
         run.event(("max", node.index), flat)
     kept = torch.from_numpy(run.one_per_channel(flat))
     shift = torch.from_numpy(run.one_shift(x.shift.reshape(int(np.prod(lead)), -1)))
     padded = not maximum and "adaptive" not in node.op and _pads(node)
     if padded:
-        run.shift.tied.fix(np.unique(shift.numpy()))
+        run.shift.tied.fix(distinct(shift.numpy()))
         shift = torch.zeros_like(shift)
     null = x.null.reshape(int(np.prod(lead)), -1)
     if bool(null.any()):
@@ -396,7 +397,7 @@ def softmax(run: Interpreter, node: Node) -> Activation:
     """Unchanged by what is common to all entries along its axis."""
     x = run.first(node)
     axis = int(node.arguments[1]) % x.scale.dim()
-    run.scale.fix(np.unique(x.scale.numpy()))
+    run.scale.fix(distinct(x.scale.numpy()))
     size = x.scale.shape[axis]
     run.one_shift(x.shift.movedim(axis, -1).reshape(-1, size))
     run.null_over_sets(x.null.movedim(axis, -1).reshape(-1, size))
@@ -416,12 +417,13 @@ def pad(run: Interpreter, node: Node) -> Activation:
     scale, shift, null = padded(x.scale), padded(x.shift), padded(x.null)
     if value == 0:  # along padded axes a channel's own variable fits the zeros
         outside = padded(torch.ones_like(x.scale)) == 0
-        lead = x.scale.dim() - len(widths) // 2
-        flat = x.scale.reshape(int(np.prod(x.scale.shape[:lead])), -1)
-        own = torch.from_numpy(run.one_per_channel(flat)).reshape(
-            *x.scale.shape[:lead], *[1] * (x.scale.dim() - lead)
-        )
-        scale = torch.where(outside, own.expand(node.shape), scale)
+        axes = [x.scale.dim() - 1 - i for i in range(len(widths) // 2) if widths[2 * i] or widths[2 * i + 1]]
+        rest = [1 if i in axes else n for i, n in enumerate(x.scale.shape)]
+        order = [i for i in range(x.scale.dim()) if i not in axes] + axes
+        own = run.one_per_channel(x.scale.permute(order).reshape(int(np.prod(rest)), -1))
+        zeros = run.scale.new(len(own))  # a name of their own: a zero is not what a normalisation gives
+        run.scale.tie(zeros, own)
+        scale = torch.where(outside, torch.from_numpy(zeros).reshape(rest).expand(node.shape), scale)
     run.spoil(x.null)
     return Activation(scale, shift, torch.zeros_like(null))
 

@@ -17,9 +17,10 @@ import scipy.sparse.linalg as spl
 import torch
 from torch import Tensor
 
+from gapbench.symmetry.chain import chain_projection
 from gapbench.symmetry.families import Family, Mixing, ReaderNulls, Rescaling, Shifts, WriterNulls
 
-DENSE_ENTRIES = 20_000_000
+DENSE_ENTRIES = 1_000_000
 DENSE_SIZE = 700
 TOLERANCE = 1e-10
 MAX_ITERATIONS = 3000
@@ -44,7 +45,20 @@ class Projection:
 
 
 class Projector:
-    def __init__(self, families: list[Family], d: int, device: torch.device, dense: bool | None = None):
+    """Projects on the complement of the families' tangents.
+
+    `dense` forces or forbids an orthonormal basis of the tangents, by default used where it is small. With
+    `dimension`, the rank of the tangents, chains of linear layers are projected in closed form.
+    """
+
+    def __init__(
+        self,
+        families: list[Family],
+        d: int,
+        device: torch.device,
+        dense: bool | None = None,
+        dimension: int | None = None,
+    ):
         self.families = [f for f in families if f.size]
         self.sizes = [f.size for f in self.families]
         self.size, self.d, self.device = sum(self.sizes), d, device
@@ -52,6 +66,7 @@ class Projector:
         self.dense = small if dense is None else dense
         self.basis: Tensor | None = None
         self._solvers: list[tuple[list[int], Solve]] | None = None
+        self._chain = None if dimension is None else chain_projection(self.families, dimension)
         if self.dense and self.size:
             self.basis = self._orthonormal()
 
@@ -84,6 +99,8 @@ class Projector:
             result = z - self.basis @ (self.basis.T @ z)
             result = result - self.basis @ (self.basis.T @ result)
             return Projection(result, 0.0, 0)
+        if self._chain is not None:
+            return Projection(self._chain(z), 0.0, 0)
         scale = float(z.norm())
         if scale == 0.0:
             return Projection(z.clone(), 0.0, 0)

@@ -12,6 +12,7 @@ from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
 from gapbench.symmetry.bound import Bound
+from gapbench.symmetry.classes import distinct
 from gapbench.symmetry.detection import Detected
 from gapbench.symmetry.families import Mixing, Rescaling, Shifts
 from gapbench.symmetry.shifts import ShiftSolution
@@ -70,6 +71,12 @@ def shift_kinds(shifts: Shifts, found: Findings) -> list[str]:
     """A kind for each free shift, by the biases that it moves."""
     if not shifts.size:
         return []
+    if shifts.kinds is None:
+        shifts.kinds = _shift_kinds(shifts, found)
+    return shifts.kinds
+
+
+def _shift_kinds(shifts: Shifts, found: Findings) -> list[str]:
     code = np.zeros(shifts.d, np.int64)
     for use in found.linear:
         code[use.bias[use.bias >= 0]] = 1
@@ -117,19 +124,24 @@ def _floating(theta: Tensor, found: Findings, rescaling: Rescaling) -> int:
 
     def edges(a: np.ndarray, b: np.ndarray, weights: np.ndarray) -> None:
         a, b = np.broadcast_arrays(a, b)
-        kept = weights != 0
+        kept = np.broadcast_to(weights != 0, a.shape)
         a, b = a[kept], b[kept]
         va = np.where(rescaling.sign[a] != 0, rescaling.compact[a], ground)
         vb = np.where(rescaling.sign[b] != 0, rescaling.compact[b], ground)
         flip = (rescaling.sign[a] * rescaling.sign[b]) < 0
-        codes = np.unique((va * (n + 1) + vb) * 2 + flip)
+        codes = distinct((va * (n + 1) + vb) * 2 + flip)
         left.append(codes // 2 // (n + 1))
         right.append(codes // 2 % (n + 1))
         flips.append(codes % 2)
 
     for use in found.linear:
-        nonzero = np.abs(numbers[use.weight]).sum(axis=3)
-        edges(use.writes[:, :, None], use.reads[:, None, :], nonzero)
+        nonzero = (numbers[use.weight] != 0).any(axis=3)
+        if nonzero.all():  # all channels of a group are joined: a spanning tree says the same
+            ones = np.ones(1)
+            edges(use.writes, use.reads[:, :1], ones)
+            edges(use.writes[:, :1], use.reads, ones)
+        else:
+            edges(use.writes[:, :, None], use.reads[:, None, :], nonzero)
     diagonal: list[ScaleUse | BatchNormUse] = [*found.scales, *found.batch_norms]
     for scale in diagonal:
         if (scale.weight >= 0).all():
@@ -147,7 +159,7 @@ def _floating(theta: Tensor, found: Findings, rescaling: Rescaling) -> int:
     graph = coo_matrix((np.ones(len(rows), np.int8), (rows, columns)), shape=(2 * size, 2 * size))
     _, component = connected_components(graph, directed=False)
     grounded = component[:n] == component[size : size + n]
-    return len(np.unique(component[:n][~grounded]))
+    return len(distinct(component[:n][~grounded]))
 
 
 def kernels(mixings: list[Mixing], void: dict[str, int], free: np.ndarray) -> list[int]:

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
-from gapbench.symmetry.classes import Ids
+from gapbench.symmetry.classes import Ids, distinct
 from gapbench.symmetry.expressions import Expressions
 
 LARGEST_DENSE = 2000  # unknowns of a component of relations that is solved densely
@@ -17,11 +17,15 @@ TOLERANCE = 1e-10
 
 @dataclass(frozen=True)
 class ShiftSolution:
-    """Expression x = `values`[x] @ c for free parameters c (count,). `unsolved` components were set to zero."""
+    """Expression x = `values`[x] @ c for free parameters c (count,). `unsolved` components were set to zero.
+
+    `constant`: the relations, and so the solution, do not depend on the network's parameters.
+    """
 
     values: sp.csr_matrix
     count: int
     unsolved: int
+    constant: bool = True
 
 
 def solve(expressions: Expressions) -> ShiftSolution:
@@ -33,7 +37,7 @@ def solve(expressions: Expressions) -> ShiftSolution:
     sums = np.concatenate([*expressions.sums, np.zeros((0, 3), np.int64)]).astype(np.int64)
     representative, sign = _close(expressions, sums)
     rows = _matrix(expressions, sums, representative, sign)
-    active = np.unique(representative)
+    active = distinct(representative)
     active = active[active != 0]
     column = np.full(expressions.tied.count, -1, np.int64)
     column[active] = np.arange(len(active))
@@ -48,7 +52,7 @@ def solve(expressions: Expressions) -> ShiftSolution:
     )
     values = (expand @ basis).tocsr()
     values.eliminate_zeros()
-    return ShiftSolution(values, basis.shape[1], unsolved)
+    return ShiftSolution(values, basis.shape[1], unsolved, not expressions.weighted)
 
 
 def _close(expressions: Expressions, sums: np.ndarray) -> tuple[Ids, np.ndarray]:
@@ -140,7 +144,7 @@ def _null_space(matrix: sp.csr_matrix) -> tuple[sp.csr_matrix, int]:
     unsolved = 0
     residual = matrix[np.flatnonzero(alive)]
     if residual.shape[0]:
-        touched = np.unique(residual.nonzero()[1])
+        touched = distinct(residual.nonzero()[1])
         small = residual[:, touched]
         _, component = connected_components(abs(small).T @ abs(small), directed=False)
         order = np.argsort(component, kind="stable")

@@ -19,7 +19,8 @@ class LinearUse:
 
     `weight` (G, O, I, K) parameters; `bias` (G, O); `writes` (G, O) and `reads` (G, I) log-scale variables;
     `shift_in` (G, I) and `shift_out` (G, O). `depthwise`: one channel in and out of each group.
-    `borders` where zero padding makes the taps act on fewer positions at the border.
+    `borders` where zero padding makes the taps act on fewer positions at the border. `uniform` where every
+    position of a channel comes from the same operation.
     """
 
     node: int
@@ -31,6 +32,7 @@ class LinearUse:
     shift_in: Ids
     shift_out: Ids
     borders: bool
+    uniform: bool
 
     @property
     def depthwise(self) -> bool:

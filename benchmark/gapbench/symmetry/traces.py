@@ -9,8 +9,11 @@ from torch import Tensor
 
 from gapbench.curvature.loss import Landscape
 from gapbench.symmetry.find import Symmetry
+from gapbench.symmetry.second_order import gram, second_derivatives
 
-EXACT_SIZE = 300
+EXACT_SIZE = 300  # Hessian products for an exact value, at most
+LARGEST = 1500  # generators of a group that has redundant ones
+INDEPENDENT = 1e-5  # smallest pivot of generators of unit length that are not redundant
 
 
 @dataclass(frozen=True)
@@ -27,24 +30,21 @@ def tangent_trace(
 ) -> TangentTrace:
     """tr((1 - P) H (1 - P)), P the projection on the horizontal space.
 
-    Differentiating the invariance of the loss gives t_k' H t_l = -g . d_k d_l phi: where all symmetries are
-    rescalings that is -E' diag(g theta) E with the exponents E, and only the gradient is needed. Otherwise
-    exact by Hessian products along a basis of at most `EXACT_SIZE` directions, else an average over `probes`
-    Rademacher vectors z of u' H u, u = (1 - P) z, which is small where the gradient is.
+    Differentiating g(theta)' t_l(theta) = 0 along t_k gives t_k' H t_l = -g' (D t_l) t_k. Where all symmetries
+    are rescalings and shifts ("identity") that needs only the gradient. Otherwise exact by Hessian products
+    along a basis where that takes at most `EXACT_SIZE` and no more than 4 `probes` of them ("basis"), else an
+    average over `probes` Rademacher vectors z of u' H u, u = (1 - P) z, which is small where the gradient is.
     """
     if not symmetry.dimension:
         return TangentTrace(0.0, 0.0, "no symmetry")
-    bound = symmetry.bound
-    only_scales = all(f is bound.rescaling or not f.size for f in bound.all())
-    if only_scales and not bound.rescaling.batch_norms:
-        return TangentTrace(_by_exponents(symmetry, gradient), 0.0, "identity")
+    exact = _by_identity(symmetry, gradient)
+    if exact is not None:
+        return TangentTrace(exact, 0.0, "identity")
     projector = symmetry.projector
     assert projector is not None
-    if projector.basis is not None and projector.basis.shape[1] <= EXACT_SIZE:
-        total = 0.0
-        for column in projector.basis.T:
-            total += _form(landscape, column)
-        return TangentTrace(total, 0.0, "basis")
+    if projector.basis is not None and projector.basis.shape[1] <= min(EXACT_SIZE, 4 * probes):
+        total = sum(_form(landscape, column) for column in projector.basis.T)
+        return TangentTrace(float(total), 0.0, "basis")
     samples = []
     for _ in range(probes):
         signs = torch.randint(0, 2, (landscape.dimension,), generator=generator) * 2 - 1
@@ -59,11 +59,26 @@ def _form(landscape: Landscape, direction: Tensor) -> float:
     return float(direction @ landscape.hessian_product(vector).double())
 
 
-def _by_exponents(symmetry: Symmetry, gradient: Tensor) -> float:
-    rescaling = symmetry.bound.rescaling
-    gram = rescaling.gram_weights() + rescaling.vector.T @ rescaling.vector
-    second = rescaling.second_derivatives(gradient.double())
-    dense, moments = (torch.from_numpy(m.toarray()) for m in (gram, second))
-    scale = dense.diagonal().clamp_min(1e-300).rsqrt()
-    inverse = torch.linalg.pinv(scale[:, None] * dense * scale[None, :], rtol=1e-12, hermitian=True)
-    return -float((inverse * (scale[:, None] * moments * scale[None, :])).sum())
+def _by_identity(symmetry: Symmetry, gradient: Tensor) -> float | None:
+    """-tr(G^+ B), G = T'T and B_lk = g' (D t_l) t_k; None where other families are involved."""
+    bound = symmetry.bound
+    if any(f.size for f in bound.all() if f is not bound.rescaling and f is not bound.shifts):
+        return None
+    if bound.shifts.size and not symmetry.solution.constant:
+        return None
+    size = bound.rescaling.size + bound.shifts.size
+    if size > LARGEST and size != symmetry.dimension:
+        return None
+    inner = torch.from_numpy(gram(bound).toarray())
+    second = second_derivatives(bound, symmetry.findings, symmetry.solution, gradient.double().cpu().numpy())
+    scale = inner.diagonal().clamp_min(1e-300).rsqrt()
+    inner = scale[:, None] * inner * scale[None, :]
+    outer = scale[:, None] * torch.from_numpy(second.toarray()) * scale[None, :]
+    triangle, failed = torch.linalg.cholesky_ex(inner)
+    if not int(failed) and float(triangle.diagonal().min()) > INDEPENDENT:
+        inverse = torch.cholesky_inverse(triangle)
+    elif size <= LARGEST:
+        inverse = torch.linalg.pinv(inner, rtol=1e-12, hermitian=True)
+    else:
+        return None
+    return -float((inverse * outer.T).sum())

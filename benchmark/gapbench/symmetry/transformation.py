@@ -39,7 +39,7 @@ def transform(symmetry: Symmetry, seed: int, strength: float, families: list[str
     wanted = set(present if families is None else families)
     generator = torch.Generator().manual_seed(seed)
     bound = symmetry.bound
-    theta = bound.theta
+    theta = bound.theta.clone()
 
     def normal(count: int) -> Tensor:
         return torch.randn(count, generator=generator, dtype=torch.float64).to(theta.device)
@@ -48,14 +48,14 @@ def transform(symmetry: Symmetry, seed: int, strength: float, families: list[str
     which = np.array([k in wanted for k in shift_kinds(bound.shifts, symmetry.findings)], bool)
     draw = normal(bound.shifts.size)
     if which.any():
-        theta = theta + _sized(theta, bound.shifts.tangent(draw * torch.from_numpy(which).to(draw)), strength)
+        change = bound.shifts.tangent(draw * torch.from_numpy(which).to(draw))[bound.shifts.rows]
+        _add(theta, bound.shifts.rows, change, strength)
     nulls: list[WriterNulls | ReaderNulls] = [*bound.writer_nulls, *bound.reader_nulls]
     for null in nulls:
         draw = normal(null.size)
         kind = getattr(null.null, "kind", "null direction of readers")
         if kind in wanted:
-            change = null.finite(theta, draw) - theta
-            theta = theta + _sized(theta, change, strength)
+            _add(theta, *null.change(theta, draw), strength)
     draw = normal(bound.rescaling.size) * strength
     of_variable = [symmetry.detected.kinds[int(v)] in wanted for v in bound.rescaling.variables]
     if any(of_variable):
@@ -63,7 +63,8 @@ def transform(symmetry: Symmetry, seed: int, strength: float, families: list[str
     for mixing in bound.mixings:
         draw = normal(mixing.size)
         if mixing.space.kind in wanted and mixing.size:
-            theta = mixing.finite(theta, generator_of_norm(mixing, draw, strength))
+            exponent = mixing.matrix(generator_of_norm(mixing, draw, strength))
+            mixing.act_in_place(theta, torch.linalg.matrix_exp(exponent))
     return theta
 
 
@@ -73,10 +74,9 @@ def generator_of_norm(mixing: Mixing, draw: Tensor, strength: float) -> Tensor:
     return draw * (strength / norm) if norm > 0 else draw
 
 
-def _sized(theta: Tensor, change: Tensor, strength: float) -> Tensor:
-    """`change` scaled to `strength` times the root mean square of the parameters that it moves."""
-    moved = change != 0
-    if not bool(moved.any()):
-        return change
-    size = float(theta[moved].pow(2).mean().sqrt()) or float(theta.pow(2).mean().sqrt()) or 1.0
-    return change * (strength * size / float(change[moved].pow(2).mean().sqrt()))
+def _add(theta: Tensor, positions: Tensor, change: Tensor, strength: float) -> None:
+    """Add `change`, scaled to `strength` times the root mean square of the parameters that it moves."""
+    positions, change = positions[change != 0], change[change != 0]
+    if len(change):
+        size = float(theta[positions].pow(2).mean().sqrt()) or float(theta.pow(2).mean().sqrt()) or 1.0
+        theta.index_add_(0, positions, change * (strength * size / float(change.pow(2).mean().sqrt())))

@@ -30,7 +30,7 @@ def trained(tmp_path_factory):
     folder = tmp_path_factory.mktemp("trained")
     suite = folder / "tiny.toml"
     suite.write_text(TINY)
-    gapbench.run(suite, folder / "run", device="cpu", workers=2, proxies=["param_norm", "random"])
+    gapbench.run(suite, folder / "run", device="cpu", workers=0, proxies=["param_norm", "random"])
     return folder / "run"
 
 

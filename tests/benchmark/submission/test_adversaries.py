@@ -6,12 +6,16 @@ import sqlite3
 
 import pytest
 
-from benchmark.submission.adversaries import ADVERSARIES, BENIGN, PLACE
+import gapbench
+from benchmark.submission.adversaries import ADVERSARIES, BENIGN, HARMLESS, PLACE
 from benchmark.submission.conftest import WALLS
 from gapbench import GapbenchError
 from gapbench.submission.entry import load_entries
+from gapbench.submission.fleet import Fleet
 from gapbench.submission.limits import Limits
-from gapbench.submission.submitting import submit
+from gapbench.submission.population import open_population
+from gapbench.submission.source import read_source
+from gapbench.submission.submitting import submit, task_for
 
 LIMITS = Limits(seconds=4, load_seconds=4)
 
@@ -73,3 +77,25 @@ def test_a_benign_proxy_is_entered_and_changes_no_other_result(name, run_folder,
     assert not done.refusals
     assert done.entry["statuses"] == {"ok": 12}
     assert results(run_folder)[:4] == before[:4]
+
+
+@pytest.mark.parametrize("name", HARMLESS)
+def test_an_attempt_that_comes_to_nothing_gives_the_norm_to_the_last_bit(
+    name, place, tmp_path, hosts, monkeypatch
+):
+    monkeypatch.setenv("WANDB_API_KEY", "k" * 40)
+    file = tmp_path / f"{name}.py"
+    file.write_text(HARMLESS[name])
+    before = results(place)
+    population = open_population(place)
+    arguments = {"sandboxed": not WALLS, "workers": 2, "hosts": hosts, "proxy": "adversary"}
+    with Fleet(read_source(file), LIMITS, **arguments) as fleet:
+        tasks = [task_for(population, m, "seed", d) for m in population.members[::5] for d in (False, True)]
+        answers = list(fleet.measure(tasks))
+    run = gapbench.open_run(place).measurements
+    norms = run[run["proxy"] == "param_norm"].set_index("cell")["value"]
+    assert len(answers) == 6
+    for task, answer in answers:
+        assert (answer.measurement.status, answer.violations) == ("ok", ()), answer
+        assert answer.measurement.value == norms[task.name]
+    assert results(place) == before

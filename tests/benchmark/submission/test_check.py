@@ -1,6 +1,8 @@
 """`gapbench check` and `gapbench.testing`: the template passes, every fault is named with what to change."""
 
+import io
 import json
+import math
 import os
 import shutil
 import subprocess
@@ -8,13 +10,15 @@ import sys
 from types import SimpleNamespace
 
 import pytest
+import torch
 
 import gapbench.testing
 from benchmark.submission.adversaries import ADVERSARIES, BENIGN, PLACE, body
 from benchmark.submission.conftest import WALLS
 from gapbench import GapbenchError
+from gapbench.invariance.transformations import KINDS
 from gapbench.submission import checking
-from gapbench.submission.check_population import check_population
+from gapbench.submission.check_population import AUDITED, INDEX, check_population
 from gapbench.submission.invariances import summary
 from gapbench.submission.limits import Limits
 
@@ -43,22 +47,27 @@ def checked(cache, hosts, tmp_path_factory):
     return report
 
 
+def environment_with_path(**changes):
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p), **changes}
+
+
 def command(*arguments):
     return subprocess.run(
         [sys.executable, "-m", "gapbench", *map(str, arguments)],
         capture_output=True,
         text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
+        env=environment_with_path(),
     )
 
 
 def test_the_population_covers_every_family_and_is_made_once(cache):
     first = check_population()
-    families = {m.configuration.family for m in first.members}
+    members = first.population.members
+    families = {m.configuration.family for m in members}
     assert families == set(gapbench.list_models())
-    assert {m.configuration.task for m in first.members} == {"separable", "digits_rotations"}
+    assert {m.configuration.task for m in members} == {"separable", "digits_rotations"}
     before = {p: p.stat().st_mtime_ns for p in cache.rglob("*") if p.is_file() and p.suffix != ".sqlite-shm"}
-    assert check_population().fingerprint == first.fingerprint
+    assert check_population() == first
     assert {p: p.stat().st_mtime_ns for p in before} == before
 
 
@@ -160,6 +169,94 @@ def test_the_suite_is_importable_for_a_contributors_own_tests(cache, tmp_path, h
         gapbench.testing.assert_valid(file, **arguments)
 
 
+def unpacked(blob):
+    return torch.load(io.BytesIO(blob), weights_only=False)
+
+
+def test_transformed_networks_compute_what_the_original_does(cache):
+    """Up to a function of the input that is added to all logits, and up to the factor of the logit scale."""
+    prepared = check_population()
+    kinds = set()
+    for family in AUDITED:
+        cases = [case for case in prepared.audits if case.family == family]
+        assert [case.kind for case in cases] == ["", *KINDS]
+        before = unpacked(prepared.audit_network(cases[0]))
+        x = before["inputs"][:8].double()
+        y = before["model"](x).detach()
+        for case in cases[1:]:
+            assert bool(case.file) != bool(case.reason)
+            if not case.file:
+                continue
+            kinds.add(case.kind)
+            changed = unpacked(prepared.audit_network(case))["model"]
+            moved = [
+                not torch.equal(p, q) for p, q in zip(before["model"].parameters(), changed.parameters())
+            ]
+            assert any(moved)
+            now = changed(x).detach()
+            if case.kind == "logit shift":
+                now, expected = now - now.mean(1, keepdim=True), y - y.mean(1, keepdim=True)
+            else:
+                expected = y * (math.exp(case.strength) if case.kind == "logit scale" else 1)
+            torch.testing.assert_close(now, expected, rtol=1e-8, atol=1e-8)
+    assert kinds == set(KINDS) - {"mixing of linear channels"}
+
+
+def test_the_audit_names_what_an_invariant_proxy_keeps_and_by_how_much_a_norm_changes(checked):
+    report = checked(body("return float(context.train_loss)"))
+    assert report.passed, report.text()
+    lines = report.point("invariances").text.splitlines()
+    judged = [line for line in lines if ": not applicable: " not in line]
+    assert len(judged) == 4 + 4 + 8
+    for line in judged:
+        if ": logit scale: " in line:
+            assert ": not invariant (changes by up to " in line
+            assert line.endswith("; changes the loss)")
+        else:
+            assert line.endswith(": invariant"), line
+
+    report = checked(BENIGN["a_norm"])
+    assert report.passed, report.text()
+    lines = report.point("invariances").text.splitlines()
+    assert "plain/mlp: permutation: invariant" in lines
+    prepared = check_population()
+    found = {case.kind: case for case in prepared.audits if case.family == "plain/mlp"}
+
+    def norm(kind):
+        model = unpacked(prepared.audit_network(found[kind]))["model"]
+        return sum(float(p.detach().pow(2).sum()) for p in model.parameters())
+
+    change = abs(norm("unit rescaling") / norm("") - 1)
+    assert change > 0.01
+    assert f"plain/mlp: unit rescaling: not invariant (changes by up to {change:.2g} of its value)" in lines
+    assert "timm/vit_tiny: rotation of the residual stream: invariant" in lines
+    assert any(line.startswith("timm/vit_tiny: mixing of heads: not invariant") for line in lines)
+
+
+def test_a_cache_that_cannot_be_used_or_is_damaged_is_told(cache, monkeypatch, tmp_path):
+    folder = check_population().population.folder
+    copied = tmp_path / folder.name
+    shutil.copytree(folder, copied)
+    monkeypatch.setenv("GAPBENCH_CACHE", str(tmp_path))
+    (copied / INDEX).write_text("{")
+    with pytest.raises(GapbenchError, match=r"is damaged .* delete it"):
+        check_population()
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("GAPBENCH_CACHE", str(tmp_path / "file"))
+    with pytest.raises(GapbenchError, match=r"cache folder .* cannot be used"):
+        check_population()
+
+
+def test_a_check_imports_no_torch_on_the_trusted_side():
+    """Its processes have imported it already; importing it a third time takes seconds."""
+    code = (
+        "import sys; import gapbench.submission.checking, gapbench.commands.check; "
+        "sys.exit('torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], env=environment_with_path(), capture_output=True)
+    assert done.returncode == 0, done.stderr
+
+
 def test_wrong_usage_is_told(checked):
     with pytest.raises(GapbenchError, match="Did you mean 'adversary'"):
         checked(BENIGN["a_norm"], proxy="adversry")
@@ -179,12 +276,15 @@ def test_audit_results_are_summed_up_by_kind():
             result("rescaling", 1.0, 3.0, "not invariant"),
             result("permutation", 1.0, 1e-9, "invariant"),
             result("attention", 1.0, None, "not applicable", "no attention"),
+            result("logit scale", 0.5, 2.0, "not invariant", "changes the loss"),
+            result("heads", 1.0, None, "not applicable", "no attention"),
         ]
     )
     assert text.splitlines() == [
         "rescaling: not invariant (changes by up to 3 of its value)",
         "permutation: invariant",
-        "attention: not applicable (no attention)",
+        "logit scale: not invariant (changes by up to 2 of its value; changes the loss)",
+        "not applicable: attention, heads (no attention)",
     ]
 
 
@@ -192,7 +292,7 @@ def test_without_a_sandbox_check_warns_and_goes_on(cache, tmp_path):
     file = tmp_path / "mine.py"
     file.write_text(ADVERSARIES["registers_nothing"][0])
     check_population()
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p), "PATH": "/nowhere"}
+    environment = environment_with_path(PATH="/nowhere")
     done = subprocess.run(
         [sys.executable, "-m", "gapbench", "check", str(file)],
         capture_output=True,

@@ -1,7 +1,9 @@
 """Entering a proxy: once, whole or not at all, in versions; verifying it."""
 
+import contextlib
 import json
 import os
+import pkgutil
 import signal
 import sqlite3
 import subprocess
@@ -148,43 +150,103 @@ def test_a_failure_on_some_networks_is_an_entry_that_says_so(run_folder, hosts, 
     assert len(done.failures) == done.entry["statuses"].get("failed", 0)
 
 
+SLOW = NORM.replace("    return honest", "    import time\n    time.sleep(0.1)\n    return honest")
+
+
+def count_measured(run):
+    with sqlite3.connect(f"file:{run}/run.sqlite?mode=ro", uri=True) as db:
+        return db.execute("SELECT COUNT(*) FROM measurements WHERE label = 'slow'").fetchone()[0]
+
+
+def assert_absent_or_whole(run):
+    entries = load_entries(run)  # raises for one that is not whole
+    if entries:
+        assert count_measured(run) == 12
+        assert entries[0]["statuses"] == {"ok": 12}
+    assert ("slow" in set(gapbench.open_run(run).measurements["proxy"])) == bool(entries)
+    return entries
+
+
+def assert_completed(run):
+    """One entry with the values of the norm, and a board with it."""
+    (entry,) = assert_absent_or_whole(run)
+    rows = gapbench.open_run(run).measurements.query("proxy == 'param_norm'")
+    norms = dict(zip(rows["cell"], rows["value"]))
+    assert {cell: value["value"] for cell, value in entry["values"].items()} == norms
+    document = json.loads((run / "board" / "data.json").read_text())
+    assert "slow" in {row["label"] for row in document["proxies"]}
+
+
 def test_killed_at_any_moment_the_entry_is_absent_or_whole_and_the_same_command_completes_it(
-    run_folder, tmp_path
+    run_folder, hosts, tmp_path
 ):
+    """By the system: between two results, then at the first sign of the entry."""
     file = tmp_path / "mine.py"
-    file.write_text(
-        NORM.replace("    return honest", "    import time\n    time.sleep(0.1)\n    return honest")
-    )
+    file.write_text(SLOW)
     arguments = ["submit", file, "--run", run_folder, "--name", "slow", "--workers", "1"]
     arguments += ["--unsandboxed"] if WALLS else []
     line, environment = command(*arguments)
+    entries = run_folder / "entries"
+    moments = [
+        lambda: count_measured(run_folder) >= 4,
+        lambda: entries.is_dir() and any(entries.iterdir()),
+    ]
+    kept = 0
+    for moment in moments:
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        process = subprocess.Popen(line, env=environment, start_new_session=True, **quiet)
+        while not moment() and process.poll() is None:
+            time.sleep(0.002)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        assert count_measured(run_folder) >= max(kept, 4)  # no result is lost
+        kept = count_measured(run_folder)
+        assert_absent_or_whole(run_folder)
+    assert kept == 12
+    enter(SLOW, run_folder, hosts, tmp_path, name="slow")
+    assert_completed(run_folder)
 
-    def measured():
-        with sqlite3.connect(f"file:{run_folder}/run.sqlite?mode=ro", uri=True) as db:
-            return db.execute("SELECT COUNT(*) FROM measurements WHERE label = 'slow'").fetchone()[0]
 
-    process = subprocess.Popen(line, env=environment, stdout=subprocess.DEVNULL, start_new_session=True)
-    while measured() < 4 and process.poll() is None:
-        time.sleep(0.05)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-    kept = measured()
-    assert 4 <= kept < 12
-    assert not load_entries(run_folder)
-    assert "slow" not in set(gapbench.open_run(run_folder).measurements["proxy"])
-    done = subprocess.run(line, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert f"{12 - kept} further networks" in done.stdout or "further networks" in done.stdout
-    assert measured() == 12
-    (entry,) = load_entries(run_folder)
-    assert entry["statuses"] == {"ok": 12}
-    # A kill between the entry and the board: the same command builds the board.
-    (run_folder / "board" / "data.json").unlink()
-    again = subprocess.run(line, env=environment, capture_output=True, text=True)
-    assert again.returncode == 0
-    assert "nothing was changed" in again.stdout
-    document = json.loads((run_folder / "board" / "data.json").read_text())
-    assert "slow" in {row["label"] for row in document["proxies"]}
+class Killed(BaseException):
+    """Stands for a kill where one from outside could not be timed."""
+
+
+@pytest.mark.parametrize(
+    ("module", "function", "calls"),
+    [
+        ("gapbench.submission.submitting.request_for", None, 0),
+        ("gapbench.population.store.Store.add_measurements", None, 7),
+        ("gapbench_leaderboard.board.files.os.replace", "entry", 0),
+        ("gapbench.submission.submitting._build_board", None, 0),
+        ("gapbench_leaderboard.board.files.os.replace", "board", 2),
+    ],
+)
+def test_stopped_at_a_chosen_point_it_is_the_same(
+    module, function, calls, run_folder, hosts, tmp_path, monkeypatch
+):
+    owner, _, name = module.rpartition(".")
+    holder = pkgutil.resolve_name(owner.replace(".Store", ":Store").replace(".os", ":os"))
+    real, seen = getattr(holder, name), []
+
+    def stop(*arguments, **options):
+        wanted = function != "board" or "board" in str(arguments[1])
+        seen.append(arguments) if wanted else None
+        if wanted and len(seen) > calls:
+            raise Killed
+        return real(*arguments, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(holder, name, stop)
+        with pytest.raises(Killed):
+            enter(NORM, run_folder, hosts, tmp_path, name="slow")
+    entries = assert_absent_or_whole(run_folder)
+    assert bool(entries) == ("board" in (function or name))
+    kept = count_measured(run_folder)
+    assert kept == (calls if name == "add_measurements" else 0 if name == "request_for" else 12)
+    done = enter(NORM, run_folder, hosts, tmp_path, name="slow")
+    assert done.changed != bool(entries)
+    assert_completed(run_folder)
 
 
 def test_an_adversary_gives_exit_code_1_and_its_reason_on_the_command_line(run_folder, tmp_path):

@@ -21,6 +21,8 @@ MISSING = {
     "mobilenet relu": "units that no input of the sample switches on or off",
     "se silu": "the gate of channels that no input of the sample switches",
     "resnet": "units that no input of the sample switches",
+    "padded after norm": "shifts of a normalisation's output taken up by its reader's null direction (4)",
+    "joined after norm": "the same (4), and rotations that turn learnt tokens along (3)",
     "densenet": "units that no input of the sample switches",
 }
 SEEDS = 6
@@ -161,6 +163,34 @@ def test_wide_deep_linear_networks(widths):
         z = torch.randn(200, d, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
         shares = torch.stack([projector.project(row).vector.pow(2).sum() / row.pow(2).sum() for row in z])
         assert abs(float(shares.mean()) - (d - found.dimension) / d) <= 5 * float(shares.std()) / 200**0.5
+
+
+@pytest.mark.parametrize("widths", [(3, 10, 2), (12, 30, 30, 2), (5, 9, 8, 7, 4), (9, 4, 8)])
+def test_chains_of_linear_layers_are_projected_in_closed_form(widths):
+    torch.manual_seed(0)
+    layers = [nn.Linear(a, b, bias=False) for a, b in itertools.pairwise(widths)]
+    found = find(nn.Sequential(*layers).double(), torch.randn(2, widths[0], dtype=torch.float64))
+    d, families = len(found.bound.theta), found.bound.all()
+    closed = Projector(families, d, torch.device("cpu"), dense=False, dimension=found.dimension)
+    assert closed._chain is not None
+    z = torch.randn(d, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    dense = Projector(families, d, torch.device("cpu"), dense=True).project(z).vector
+    assert (closed.project(z).vector - dense).norm() <= 1e-9 * z.norm()
+
+
+@pytest.mark.parametrize("widths", [(6, 9, 5), (6, 5, 3, 5, 6)])
+def test_chains_whose_fibre_is_larger_than_the_orbit_are_not_projected_in_closed_form(widths):
+    torch.manual_seed(0)
+    network = nn.Sequential(*[nn.Linear(a, b, bias=False) for a, b in itertools.pairwise(widths)]).double()
+    if len(widths) == 3:  # lost rank; the other has channels that nothing tells apart behind its bottleneck
+        with torch.no_grad():
+            network[0].weight[:, 3:] = network[0].weight[:, :3]
+    found = find(network, torch.randn(2, 6, dtype=torch.float64))
+    d, families = len(found.bound.theta), found.bound.all()
+    projector = Projector(families, d, torch.device("cpu"), dense=False, dimension=found.dimension)
+    z = torch.randn(d, dtype=torch.float64)
+    dense = Projector(families, d, torch.device("cpu"), dense=True).project(z).vector
+    assert (projector.project(z).vector - dense).norm() <= 1e-8 * z.norm()
 
 
 def test_unknown_operators_block_what_touches_them():

@@ -52,7 +52,11 @@ def test_the_tangent_trace_by_probes_agrees_with_the_exact_one(monkeypatch):
     name = "cnn bn"
     network, (x, y) = zoo.build(name), data(name)
     exact = gapbench.measure("hessian_trace_quotient", network, x, y)
-    assert exact.details["along_orbit_method"] == "basis"
+    assert exact.details["along_orbit_method"] == "identity"
+    monkeypatch.setattr(traces, "_by_identity", lambda *_: None)
+    basis = gapbench.measure("hessian_trace_quotient", network, x, y, probes=400)
+    assert basis.details["along_orbit_method"] == "basis"
+    assert basis.value == pytest.approx(exact.value, rel=1e-9)
     monkeypatch.setattr(traces, "EXACT_SIZE", 0)
     sampled = gapbench.measure("hessian_trace_quotient", network, x, y, probes=400)
     assert sampled.details["along_orbit_method"] == "probes"
@@ -178,3 +182,25 @@ def test_permutations_of_units_leave_the_function_alone(name):
     with torch.no_grad():
         assert (moved(x) - network(x)).abs().max() <= 1e-12 * network(x).abs().max()
     assert any(not torch.equal(p, q) for p, q in zip(moved.parameters(), network.parameters()))
+
+
+def test_shared_work_is_charged_to_every_proxy_that_asks_for_it():
+    from gapbench.proxies.measuring import make_context
+
+    network, (x, y) = zoo.build("cnn bn"), data("cnn bn")
+    context = make_context(network, x, y)
+    calls = []
+
+    def slow():
+        calls.append(1)
+        return context.shared("inner", lambda: sum(i * i for i in range(300_000)))
+
+    assert context.shared("outer", slow) == context.shared("outer", slow)
+    charged = context._cache["charged"]
+    assert charged == context._cache["outer"][1]
+    assert charged >= context._cache["inner"][1] > 0  # what it borrowed itself included
+    context._cache["charged"] = 0.0
+    context._cache["inner"] = (1, 50.0)
+    context.shared("other", lambda: context.shared("inner", slow))
+    assert context._cache["other"][1] >= 50.0
+    assert len(calls) == 1

@@ -196,6 +196,27 @@ class Gated(nn.Module):
         return self.head(F.silu(self.a(x)) * self.b(x))
 
 
+class AfterNorm(nn.Module):
+    """Normalised tokens joined by zeros of padded windows or by learnt tokens, then read by attention."""
+
+    def __init__(self, padded: bool):
+        super().__init__()
+        self.embed, self.norm = nn.Conv2d(1, 4, 2, 2), nn.LayerNorm(4)
+        self.register = None if padded else nn.Parameter(torch.randn(1, 2, 4))
+        self.read, self.head = nn.Linear(4, 9), nn.Linear(3, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.norm(self.embed(x).permute(0, 2, 3, 1))
+        if self.register is None:
+            x = nn.functional.pad(x, (0, 0, 0, 1, 0, 1))
+            x = torch.roll(x, (1, 1), (1, 2))
+        else:
+            x = torch.cat([x.flatten(1, 2), self.register.expand(len(x), -1, -1)], dim=1)
+        q, k, v = self.read(x).flatten(1, -2).split(3, dim=2)
+        x = nn.functional.scaled_dot_product_attention(q, k, v)
+        return self.head(nn.functional.gelu(x).mean(1))
+
+
 def conv_bn(i: int, o: int, k: int = 3, groups: int = 1, act: nn.Module | None = None, bias: bool = False):
     layers = [nn.Conv2d(i, o, k, padding=k // 2, groups=groups, bias=bias), nn.BatchNorm2d(o)]
     return nn.Sequential(*layers, *([act] if act else []))
@@ -290,6 +311,8 @@ def zoo() -> dict[str, Callable[[], nn.Module]]:
         "vit no affine": lambda: ViT(affine=False),
         "vit rms": lambda: ViT(norm="rms"),
         "vit post": lambda: ViT(post=True),
+        "padded after norm": lambda: AfterNorm(padded=True),
+        "joined after norm": lambda: AfterNorm(padded=False),
         "mixer": Mixer,
         "convnext": ConvNeXt,
     }  # fmt: skip
@@ -298,7 +321,12 @@ def zoo() -> dict[str, Callable[[], nn.Module]]:
 def build(name: str, seed: int = 0) -> nn.Module:
     """A network of the zoo in float64 and eval mode with generic weights and statistics."""
     torch.manual_seed(seed)
-    network = zoo()[name]().double().eval()
+    return generic(zoo()[name]())
+
+
+def generic(network: nn.Module) -> nn.Module:
+    """The network in float64 and eval mode with generic weights and statistics."""
+    network = network.double().eval()
     with torch.no_grad():
         for module in network.modules():
             if isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d):
@@ -311,6 +339,8 @@ def build(name: str, seed: int = 0) -> nn.Module:
             if isinstance(module, nn.RMSNorm):
                 module.weight.uniform_(0.5, 1.5)
             if isinstance(module, nn.Linear | nn.Conv2d):
+                if not bool(module.weight.any()):
+                    module.weight.normal_(std=0.3)
                 module.weight.mul_(1.5)
                 if module.bias is not None:
                     module.bias.normal_(std=0.2)

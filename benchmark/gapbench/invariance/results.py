@@ -1,0 +1,61 @@
+"""Verdicts of an audit, from values before and after a transformation. Imports no torch."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from gapbench.proxies.results import Measurement
+
+RELATIVE_TOLERANCE = 1e-4  # float64; larger than what an ascent's path differs by
+STANDARD_ERRORS = 4.0
+
+
+@dataclass(frozen=True)
+class AuditResult:
+    """One kind of transformation at one strength.
+
+    `relative_change` = |after - before| / |before| (None where it was not measured). `verdict`: "invariant",
+    "not invariant" or "not applicable", with `reason`. `before`, `after` are the values. The logit scale
+    changes the loss: there "not invariant" is no defect.
+    """
+
+    kind: str
+    strength: float
+    relative_change: float | None
+    verdict: str
+    reason: str = ""
+    before: float | None = None
+    after: float | None = None
+
+
+def not_applicable(kind: str, strength: float, reason: str) -> AuditResult:
+    """Where there is nothing to compare."""
+    return AuditResult(kind, strength, None, "not applicable", reason)
+
+
+def unmeasured(before: Measurement) -> str:
+    """Why a value cannot be audited at all; empty if it can."""
+    if before.status == "ok" and before.value is not None:
+        return ""
+    return f"the proxy itself is {before.status}: {before.reason}"
+
+
+def compared(kind: str, strength: float, before: Measurement, after: Measurement) -> AuditResult:
+    """The verdict on one transformation; `before` has a value.
+
+    A value counts as unchanged within a relative 1e-4, or within four standard errors of the difference where
+    the proxy states one.
+    """
+    assert before.value is not None
+    if after.status != "ok" or after.value is None:
+        what = f"after the transformation the proxy is {after.status}: {after.reason}"
+        return AuditResult(kind, strength, None, "not invariant", what, before.value, None)
+    difference = abs(after.value - before.value)
+    size = abs(before.value)
+    relative = difference / size if size > 0 else (0.0 if difference == 0 else math.inf)
+    spread = STANDARD_ERRORS * math.hypot(before.standard_error or 0.0, after.standard_error or 0.0)
+    unchanged = relative <= RELATIVE_TOLERANCE or difference <= spread
+    note = "changes the loss" if kind == "logit scale" else ""
+    verdict = "invariant" if unchanged else "not invariant"
+    return AuditResult(kind, strength, relative, verdict, note, before.value, after.value)

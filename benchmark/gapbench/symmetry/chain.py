@@ -1,0 +1,89 @@
+"""The horizontal space of a chain of linear layers, which is that of their product.
+
+Where all symmetries are the mixings between linear layers W_L ... W_1 without anything in between, the orbit is
+the fibre of the product map (Arora, Cohen and Hazan 2018), and its complement is what J' can reach, J the
+derivative of the product: the components W_{L..i+1}' Y W_{i-1..1}' for all matrices Y of the product's shape.
+The orbit may fill nearly all of the parameters; the matrices Y are few.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from gapbench.symmetry.families import Family, Mixing
+
+LARGEST = 1500  # entries of the product
+INDEPENDENT = 1e-12  # eigenvalues of J J', relative to the largest
+
+Project = Callable[[Tensor], Tensor]
+
+
+def chain_projection(families: list[Family], dimension: int) -> Project | None:
+    """z (d,) -> P z, or None where the families are not those of one chain with a small product.
+
+    `dimension` is the rank of the families' tangents: where J's rank at these parameters does not leave
+    exactly as much, as for layers that have lost rank, the answer is None.
+    """
+    layers = _layers(families)
+    if layers is None:
+        return None
+    rows, columns = layers[-1].shape[0], layers[0].shape[1]
+    if rows * columns > LARGEST:
+        return None
+    weights = [families[0].theta[index] for index in layers]  # type: ignore[attr-defined]
+    after, before = [torch.eye(rows).to(weights[0])], [torch.eye(columns).to(weights[0])]
+    for w in reversed(weights[1:]):
+        after.insert(0, after[0] @ w)
+    for w in weights[:-1]:
+        before.append(w @ before[-1])
+    size = rows * columns
+    squared = torch.zeros(size, size).to(weights[0])
+    for left, right in zip(after, before):
+        squared += torch.kron(left @ left.T, right.T @ right)
+    values, vectors = torch.linalg.eigh(squared)
+    kept = values > INDEPENDENT * values[-1]
+    if int(kept.sum()) != sum(index.numel() for index in layers) - dimension:
+        return None
+    values, vectors = values[kept], vectors[:, kept]
+
+    def once(z: Tensor) -> Tensor:
+        change = sum(a @ z[index] @ b for a, index, b in zip(after, layers, before))
+        assert isinstance(change, Tensor)
+        y = (vectors @ ((vectors.T @ change.reshape(-1)) / values)).reshape(rows, columns)
+        out = z.clone()
+        for a, index, b in zip(after, layers, before):
+            out[index] = a.T @ y @ b.T
+        return out
+
+    return lambda z: once(once(z))  # the second pass removes the rounding of the first
+
+
+def _layers(families: list[Family]) -> list[Tensor] | None:
+    """Positions (out, in) of W_1, ..., W_L, or None."""
+    following: dict[tuple[int, ...], tuple[Tensor, Tensor]] = {}
+    for family in families:
+        if not isinstance(family, Mixing) or family.space.algebra != "gl" or len(family.indices) != 2:
+            return None
+        if any(f is not None for f in family.scaled) or any(o is not None for o in family.offsets):
+            return None
+        duals = [slot.dual for slot in family.space.slots]
+        if sorted(duals) != [False, True]:
+            return None
+        writer, reader = family.indices[duals.index(False)], family.indices[duals.index(True)].T
+        following[_key(writer)] = (writer, reader)
+    starts = set(following) - {_key(reader) for _, reader in following.values()}
+    if len(starts) != 1:
+        return None
+    at, layers = starts.pop(), []
+    while at in following:
+        writer, reader = following.pop(at)
+        layers.append(writer)
+        last, at = reader, _key(reader)
+    return None if following else [*layers, last]
+
+
+def _key(index: Tensor) -> tuple[int, ...]:
+    return (*index.shape, int(index[0, 0]), int(index[-1, -1]))

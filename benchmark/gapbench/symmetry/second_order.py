@@ -1,0 +1,83 @@
+"""How the tangents of rescalings and shifts change along each other."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+
+from gapbench.symmetry.bound import Bound
+from gapbench.symmetry.classes import Ids
+from gapbench.symmetry.families import Rescaling
+from gapbench.symmetry.shifts import ShiftSolution
+from gapbench.symmetry.structure import Findings
+
+
+def gram(bound: Bound) -> sp.csr_matrix:
+    """T'T (n, n), sparse, of all rescalings followed by all shifts."""
+    vectors = sp.hstack([bound.rescaling.vector, bound.shifts.matrix]).tocsr()
+    return (vectors.T @ vectors + _corner(bound.rescaling.gram_weights(), vectors.shape[1])).tocsr()
+
+
+def second_derivatives(
+    bound: Bound, found: Findings, solution: ShiftSolution, gradient: np.ndarray
+) -> sp.csr_matrix:
+    """g' (D t_l) t_k (n, n), l by row: the derivative of g' t_l(theta), g fixed, along the tangent t_k.
+
+    For rescalings followed by shifts whose relations do not depend on theta. `gradient` g (d,).
+    """
+    rescaling, shifts = bound.rescaling, bound.shifts
+    theta, n = bound.theta.cpu().numpy(), rescaling.size + shifts.size
+    vectors = sp.hstack([rescaling.vector, shifts.matrix]).tocsr()
+    log_scales = _log_scales(rescaling)
+    # Weights are multiplied, and so are vectors but for what a batch normalisation's bias makes up for.
+    product = torch.from_numpy(gradient * theta).to(bound.theta.device)
+    total = _corner(rescaling.laplacian(product), n)
+    parameters, raws, factors = rescaling.exponents
+    exponents = sp.coo_matrix(
+        (factors * rescaling.sign[raws], (parameters, rescaling.compact[raws])),
+        shape=(len(theta), rescaling.size),
+    )
+    total = total + _rows(exponents.T @ sp.diags(gradient) @ vectors, 0, n)
+    for batch in found.batch_norms:
+        if not ((batch.bias >= 0).all() and (batch.weight >= 0).all()):
+            continue
+        gain = sp.diags(gradient[batch.bias] / batch.sigma) @ vectors[batch.weight]
+        reads = log_scales[batch.reads]
+        total = total - _rows(reads.T @ sp.diags(batch.mean) @ gain, 0, n)
+        total = total - _rows(solution.values[batch.shift_in].T @ gain, rescaling.size, n)
+    for use in found.linear:
+        for weight, bias, writes, reads, shift in zip(
+            use.weight, use.bias, use.writes, use.reads, use.shift_in
+        ):
+            kept = bias >= 0
+            if not (kept.any() and shift.any()):
+                continue
+            taps = gradient[bias[kept]][:, None] * theta[weight[kept]].sum(axis=2)
+            change = sp.csr_matrix(taps.T) @ log_scales[writes[kept]]
+            change = change - sp.diags(taps.sum(axis=0)) @ log_scales[reads]
+            block = solution.values[shift].T @ change
+            total = total - _rows(
+                sp.hstack([block, sp.csr_matrix((block.shape[0], shifts.size))]), rescaling.size, n
+            )
+    return total.tocsr()
+
+
+def _log_scales(rescaling: Rescaling) -> sp.csr_matrix:
+    """Raw log-scale variables in terms of the free ones."""
+    raws = np.flatnonzero(rescaling.sign)
+    return sp.coo_matrix(
+        (rescaling.sign[raws].astype(float), (raws, rescaling.compact[raws])),
+        shape=(rescaling.raw, rescaling.size),
+    ).tocsr()
+
+
+def _corner(matrix: sp.spmatrix, n: int) -> sp.csr_matrix:
+    entries = matrix.tocoo()
+    return sp.coo_matrix((entries.data, (entries.row, entries.col)), shape=(n, n)).tocsr()
+
+
+def _rows(matrix: sp.spmatrix, start: int, n: int) -> sp.csr_matrix:
+    entries = matrix.tocoo()
+    rows: Ids = entries.row + start
+    return sp.coo_matrix((entries.data, (rows, entries.col)), shape=(n, n)).tocsr()
