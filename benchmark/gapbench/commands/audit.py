@@ -39,6 +39,8 @@ def audit_command(
     from gapbench_leaderboard.board.files import write_atomically
 
     chosen = None if proxies is None else [p.strip() for p in proxies.split(",") if p.strip()]
+    target = run / "invariances.json"
+    earlier = _earlier(target, seed) if chosen is not None and target.exists() else None
     result = audit_run(
         run,
         networks=networks,
@@ -48,9 +50,8 @@ def audit_command(
         seed=seed,
         say=lambda text: click.echo(text, err=True),
     )
-    target = run / "invariances.json"
-    if chosen is not None and target.exists():
-        result = _with_earlier(target, result)
+    if earlier is not None:
+        result = _joined(target, earlier, result)
     text = json.dumps(result, indent=1, allow_nan=False)
     try:
         write_atomically(target, text)
@@ -73,17 +74,27 @@ def audit_command(
     click.echo(f"\nWritten: {run / 'invariances.json'}. Show it on the board: gapbench board {run}")
 
 
-def _with_earlier(target: Path, result: dict[str, Any]) -> dict[str, Any]:
-    """What was audited before stays, with what is new; only results of one sample stand together."""
+def _earlier(target: Path, seed: int) -> dict[str, Any]:
+    """What was audited before; read first, so that a refusal costs no audit."""
     try:
-        earlier = json.loads(target.read_text(encoding="utf-8"))
-        same = earlier["networks"] == result["networks"] and earlier["seed"] == result["seed"]
-        kept = dict(earlier["proxies"])
+        earlier: dict[str, Any] = json.loads(target.read_text(encoding="utf-8"))
+        dict(earlier["proxies"]), int(earlier["networks"]), int(earlier["seed"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise GapbenchError(f"{target} cannot be read ({error}). Delete it, or audit all proxies.") from error
-    if not same:
-        raise GapbenchError(
-            f"{target} holds an audit of {earlier['networks']} networks with seed {earlier['seed']}; results of "
-            "another sample cannot stand beside it. Use the same options, or audit all proxies."
-        )
-    return {**result, "proxies": {**kept, **result["proxies"]}}
+    if earlier["seed"] != seed:
+        raise _another(target, earlier)
+    return earlier
+
+
+def _joined(target: Path, earlier: dict[str, Any], result: dict[str, Any]) -> dict[str, Any]:
+    """What was audited before stays, with what is new; only results of one sample stand together."""
+    if earlier["networks"] != result["networks"]:
+        raise _another(target, earlier)
+    return {**result, "proxies": {**earlier["proxies"], **result["proxies"]}}
+
+
+def _another(target: Path, earlier: dict[str, Any]) -> GapbenchError:
+    return GapbenchError(
+        f"{target} holds an audit of {earlier['networks']} networks with seed {earlier['seed']}; results of "
+        "another sample cannot stand beside it. Use the same options, or audit all proxies."
+    )

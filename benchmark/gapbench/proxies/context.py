@@ -109,14 +109,15 @@ class Context:
 
         So a proxy's cost does not depend on which others were measured before it.
         """
-        if key not in self._cache:
-            charged, started = self._cache.get("charged", 0.0), time.perf_counter()
+        name, cache = f"shared: {key}", self._cache
+        if name not in cache:
+            charged, started = cache.get("charged", 0.0), time.perf_counter()
             found = compute()
-            borrowed = self._cache.get("charged", 0.0) - charged
-            self._cache[key] = (found, time.perf_counter() - started + borrowed)
+            borrowed = cache.get("charged", 0.0) - charged
+            cache[name] = (found, time.perf_counter() - started + borrowed)
         else:
-            self._cache["charged"] = self._cache.get("charged", 0.0) + self._cache[key][1]
-        return self._cache[key][0]
+            cache["charged"] = cache.get("charged", 0.0) + cache[name][1]
+        return cache[name][0]
 
     @property
     def symmetry(self) -> Symmetry:

@@ -33,7 +33,8 @@ def chain_projection(families: list[Family], dimension: int) -> Project | None:
     rows, columns = layers[-1].shape[0], layers[0].shape[1]
     if rows * columns > LARGEST:
         return None
-    weights = [families[0].theta[index] for index in layers]  # type: ignore[attr-defined]
+    theta = next(f.theta for f in families if isinstance(f, Mixing))
+    weights = [theta[index] for index in layers]
     after, before = [torch.eye(rows).to(weights[0])], [torch.eye(columns).to(weights[0])]
     for w in reversed(weights[1:]):
         after.insert(0, after[0] @ w)
@@ -63,7 +64,7 @@ def chain_projection(families: list[Family], dimension: int) -> Project | None:
 
 def _layers(families: list[Family]) -> list[Tensor] | None:
     """Positions (out, in) of W_1, ..., W_L, or None."""
-    following: dict[tuple[int, ...], tuple[Tensor, Tensor]] = {}
+    following: dict[bytes, tuple[Tensor, Tensor]] = {}
     for family in families:
         if not isinstance(family, Mixing) or family.space.algebra != "gl" or len(family.indices) != 2:
             return None
@@ -85,5 +86,6 @@ def _layers(families: list[Family]) -> list[Tensor] | None:
     return None if following else [*layers, last]
 
 
-def _key(index: Tensor) -> tuple[int, ...]:
-    return (*index.shape, int(index[0, 0]), int(index[-1, -1]))
+def _key(index: Tensor) -> bytes:
+    """A layer by its positions, in the order of its channels on both sides."""
+    return bytes(str(tuple(index.shape)), "ascii") + index.cpu().contiguous().numpy().tobytes()

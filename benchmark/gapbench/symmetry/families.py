@@ -6,6 +6,7 @@ A family has `size` coordinates. `tangent(c)` is the derivative of `finite` alon
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -275,6 +276,19 @@ class Shifts:
         if not self.size:
             return torch.zeros(0, dtype=torch.float64, device=self.device)
         return self._sparse_t @ z[self.rows]
+
+
+def gram(families: Sequence[Rescaling | Shifts]) -> sp.csr_matrix:
+    """T'T, sparse, of rescalings and shifts one after the other."""
+    vectors = sp.hstack([f.vector if isinstance(f, Rescaling) else f.matrix for f in families]).tocsr()
+    total, start = (vectors.T @ vectors).tocsr(), 0
+    for family in families:
+        if isinstance(family, Rescaling):
+            weights = family.gram_weights().tocoo()
+            place = (weights.row + start, weights.col + start)
+            total = total + sp.coo_matrix((weights.data, place), shape=total.shape).tocsr()
+        start += family.size
+    return total
 
 
 class WriterNulls:

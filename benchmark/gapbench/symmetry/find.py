@@ -75,10 +75,12 @@ class Symmetry:
                 "parameters in one row."
             )
         if self.projector is None:
-            self.projector = Projector(
-                self.bound.all(), len(self.bound.theta), self.bound.theta.device, dimension=self.dimension
-            )
+            self.projector = self.new_projector()
         return self.projector.project(vector.double()).vector.to(vector.dtype)
+
+    def new_projector(self) -> Projector:
+        theta = self.bound.theta
+        return Projector(self.bound.all(), len(theta), theta.device, dimension=self.dimension)
 
     @property
     def rescalings(self) -> int:
@@ -191,13 +193,7 @@ def _measure(symmetry: Symmetry) -> None:
     )
     symmetry.dimension = sum(f.size for f in symmetry.families)
     total = sum(f.size for f in symmetry.bound.all())
-    projector = Projector(
-        symmetry.bound.all(),
-        len(symmetry.bound.theta),
-        symmetry.bound.theta.device,
-        dimension=symmetry.dimension,
-    )
-    symmetry.projector = projector
+    symmetry.projector = projector = symmetry.new_projector()
     if projector.basis is not None and total:
         numeric = projector.basis.shape[1]
         if numeric != symmetry.dimension:  # coincidences of these parameters, such as dead units

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from gapbench.symmetry.chain import chain_projection
-from gapbench.symmetry.families import Family, Mixing, ReaderNulls, Rescaling, Shifts, WriterNulls
+from gapbench.symmetry.families import Family, Mixing, ReaderNulls, Rescaling, Shifts, WriterNulls, gram
 
 DENSE_ENTRIES = 1_000_000
 DENSE_SIZE = 700
@@ -140,11 +140,12 @@ class Projector:
 
     def _factor(self) -> list[tuple[list[int], Solve]]:
         solvers: list[tuple[list[int], Solve]] = []
-        sparse = [i for i, f in enumerate(self.families) if isinstance(f, Rescaling | Shifts)]
+        sparse = {i: f for i, f in enumerate(self.families) if isinstance(f, Rescaling | Shifts)}
         if sparse:
             alone = len(sparse) == len(self.families)
-            solve = _sparse_solver([self.families[i] for i in sparse], self.device, factor=not alone)
-            solvers.append((sparse, solve))
+            solvers.append(
+                (list(sparse), _sparse_solver(list(sparse.values()), self.device, factor=not alone))
+            )
         for i, family in enumerate(self.families):
             if isinstance(family, WriterNulls | ReaderNulls):
                 solvers.append(([i], _divide(family.square)))
@@ -157,24 +158,13 @@ def _divide(square: float) -> Solve:
     return lambda right: right / square
 
 
-def _sparse_solver(families: list[Family], device: torch.device, factor: bool) -> Solve:
+def _sparse_solver(families: list[Rescaling | Shifts], device: torch.device, factor: bool) -> Solve:
     """Joint solve for rescalings and shifts, whose Gram matrix is sparse: a Laplacian of the channels.
 
     Factored where it is small, or if `factor` and not too large (worth it for a preconditioner that is applied
     many times); otherwise by conjugate gradients on the Gram matrix, which never touch the weights.
     """
-    matrices, weights, start = [], [], 0
-    for family in families:
-        assert isinstance(family, Rescaling | Shifts)
-        matrices.append(family.vector if isinstance(family, Rescaling) else family.matrix)
-        if isinstance(family, Rescaling):
-            gram = family.gram_weights().tocoo()
-            weights.append((gram.row + start, gram.col + start, gram.data))
-        start += family.size
-    stacked = sp.hstack(matrices).tocsr()
-    total = (stacked.T @ stacked).tocsr()
-    for rows, columns, data in weights:
-        total = total + sp.coo_matrix((data, (rows, columns)), shape=total.shape).tocsr()
+    total = gram(families)
     scale = np.sqrt(np.maximum(total.diagonal(), 1e-300))
     scaled = (sp.diags(1 / scale) @ total @ sp.diags(1 / scale)).tocsc()
     n = len(scale)
@@ -194,10 +184,10 @@ def _sparse_solver(families: list[Family], device: torch.device, factor: bool) -
 
         return solve_dense
     if not factor or n > LARGEST_FACTORED:
-        gram = scaled.tocsr()
+        rows = scaled.tocsr()
 
         def solve_iteratively(right: Tensor) -> Tensor:
-            found, _ = spl.cg(gram, right.cpu().numpy() / scale, rtol=1e-13, maxiter=5000)
+            found, _ = spl.cg(rows, right.cpu().numpy() / scale, rtol=1e-13, maxiter=5000)
             return torch.from_numpy(found / scale).to(device)
 
         return solve_iteratively

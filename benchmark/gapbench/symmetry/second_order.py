@@ -13,12 +13,6 @@ from gapbench.symmetry.shifts import ShiftSolution
 from gapbench.symmetry.structure import Findings
 
 
-def gram(bound: Bound) -> sp.csr_matrix:
-    """T'T (n, n), sparse, of all rescalings followed by all shifts."""
-    vectors = sp.hstack([bound.rescaling.vector, bound.shifts.matrix]).tocsr()
-    return (vectors.T @ vectors + _corner(bound.rescaling.gram_weights(), vectors.shape[1])).tocsr()
-
-
 def second_derivatives(
     bound: Bound, found: Findings, solution: ShiftSolution, gradient: np.ndarray
 ) -> sp.csr_matrix:
@@ -32,7 +26,7 @@ def second_derivatives(
     log_scales = _log_scales(rescaling)
     # Weights are multiplied, and so are vectors but for what a batch normalisation's bias makes up for.
     product = torch.from_numpy(gradient * theta).to(bound.theta.device)
-    total = _corner(rescaling.laplacian(product), n)
+    total = _rows(rescaling.laplacian(product), 0, n)
     parameters, raws, factors = rescaling.exponents
     exponents = sp.coo_matrix(
         (factors * rescaling.sign[raws], (parameters, rescaling.compact[raws])),
@@ -57,9 +51,7 @@ def second_derivatives(
             change = sp.csr_matrix(taps.T) @ log_scales[writes[kept]]
             change = change - sp.diags(taps.sum(axis=0)) @ log_scales[reads]
             block = solution.values[shift].T @ change
-            total = total - _rows(
-                sp.hstack([block, sp.csr_matrix((block.shape[0], shifts.size))]), rescaling.size, n
-            )
+            total = total - _rows(block, rescaling.size, n)
     return total.tocsr()
 
 
@@ -72,12 +64,8 @@ def _log_scales(rescaling: Rescaling) -> sp.csr_matrix:
     ).tocsr()
 
 
-def _corner(matrix: sp.spmatrix, n: int) -> sp.csr_matrix:
-    entries = matrix.tocoo()
-    return sp.coo_matrix((entries.data, (entries.row, entries.col)), shape=(n, n)).tocsr()
-
-
 def _rows(matrix: sp.spmatrix, start: int, n: int) -> sp.csr_matrix:
+    """The matrix in the rows from `start` and the first columns of zeros (n, n)."""
     entries = matrix.tocoo()
     rows: Ids = entries.row + start
     return sp.coo_matrix((entries.data, (rows, entries.col)), shape=(n, n)).tocsr()

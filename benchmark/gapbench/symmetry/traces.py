@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 from gapbench.curvature.loss import Landscape
+from gapbench.symmetry.families import gram
 from gapbench.symmetry.find import Symmetry
-from gapbench.symmetry.second_order import gram, second_derivatives
+from gapbench.symmetry.second_order import second_derivatives
 
 EXACT_SIZE = 300  # Hessian products for an exact value, at most
 LARGEST = 1500  # generators of a group that has redundant ones
@@ -69,7 +70,7 @@ def _by_identity(symmetry: Symmetry, gradient: Tensor) -> float | None:
     size = bound.rescaling.size + bound.shifts.size
     if size > LARGEST and size != symmetry.dimension:
         return None
-    inner = torch.from_numpy(gram(bound).toarray())
+    inner = torch.from_numpy(gram([bound.rescaling, bound.shifts]).toarray())
     second = second_derivatives(bound, symmetry.findings, symmetry.solution, gradient.double().cpu().numpy())
     scale = inner.diagonal().clamp_min(1e-300).rsqrt()
     inner = scale[:, None] * inner * scale[None, :]

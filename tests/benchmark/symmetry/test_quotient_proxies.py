@@ -197,10 +197,10 @@ def test_shared_work_is_charged_to_every_proxy_that_asks_for_it():
 
     assert context.shared("outer", slow) == context.shared("outer", slow)
     charged = context._cache["charged"]
-    assert charged == context._cache["outer"][1]
-    assert charged >= context._cache["inner"][1] > 0  # what it borrowed itself included
+    assert charged == context._cache["shared: outer"][1]
+    assert charged >= context._cache["shared: inner"][1] > 0  # what it borrowed itself included
     context._cache["charged"] = 0.0
-    context._cache["inner"] = (1, 50.0)
+    context._cache["shared: inner"] = (1, 50.0)
     context.shared("other", lambda: context.shared("inner", slow))
-    assert context._cache["other"][1] >= 50.0
+    assert context._cache["shared: other"][1] >= 50.0
     assert len(calls) == 1
