@@ -30,10 +30,10 @@ The group is that of evaluation mode with frozen statistics. `Symmetry.families`
 where it acts, `Symmetry.certify` repeats the certificate with another seed. Post-norm streams that a linear layer
 and a normalisation both read have one further symmetry per channel (a transvection x + 1 u'x), which is left out
 and reported.
-On small networks of every kind of operator the dimension equals that of the null space of the output's Jacobian, but
-for the differences listed with their reasons in `tests/benchmark/symmetry`. So it does on tiny networks of the
-libraries' own classes (all but RegNet), where for seven of sixteen only "never larger" is asked, since units that no
-input switches leave more directions. What finding and projecting costs:
+On small networks of every kind of operator the dimension equals that of the null space of the output's
+Jacobian, but for the differences listed with their reasons in `tests/benchmark/symmetry`. So it does on tiny
+networks of the libraries' own classes (all but RegNet), where for seven of sixteen only "never larger" is
+asked, since units that no input switches leave more directions. What finding and projecting costs:
 [symmetries_cost.md](symmetries_cost.md).
 """
 
