@@ -18,10 +18,13 @@ from benchmark.tiny_suite import TINY
 from gapbench.cli import cli
 from gapbench.errors import GapbenchError
 from gapbench.invariance.population import _sample, audit_run
+from gapbench.invariance.results import compared
 from gapbench.invariance.stored import FILE, read_invariances
 from gapbench.invariance.transformations import KINDS, Transformer
 from gapbench.population.store import Store
+from gapbench.proxies.results import Measurement
 from gapbench.submission.handover import handover_of
+from gapbench.submission.invariances import summary
 from gapbench.submission.population import open_population
 from gapbench_leaderboard.board import files
 
@@ -184,3 +187,18 @@ def test_training_in_this_process_gives_the_same_networks_as_workers(run: Any, t
     assert len(sums[0]) == len(other.population) == 12
     with pytest.raises(GapbenchError, match="at least 1"):
         gapbench.run(suite, tmp_path / "run", workers=-1)
+
+
+def test_what_sampling_error_hides_is_said() -> None:
+    def measured(value: float, error: float | None) -> Measurement:
+        return Measurement("x", value, error, 0.0, "ok", "", {}, None)
+
+    exact = compared("permutation", 0.5, measured(2.0, None), measured(2.0, None))
+    assert (exact.verdict, exact.reason, exact.relative_change) == ("invariant", "", 0.0)
+    hidden = compared("permutation", 0.5, measured(2.0, 0.3), measured(2.5, 0.4))
+    assert (hidden.verdict, hidden.relative_change) == ("invariant", 0.25)
+    assert hidden.reason == "a change below 1 of the value is within its sampling error"  # 4 * 0.5 / 2
+    changed = compared("permutation", 0.5, measured(2.0, 0.03), measured(2.5, 0.04))
+    assert (changed.verdict, changed.reason) == ("not invariant", "")
+    assert "invariant (a change below 1 of the value" in summary([hidden])
+    assert summary([exact]) == "permutation: invariant"

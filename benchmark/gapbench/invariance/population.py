@@ -123,7 +123,7 @@ def _summary(results: Sequence[AuditResult]) -> list[dict[str, Any]]:
         else:
             changed = [r for r in applicable if r.verdict == "not invariant"]
             verdict = "not invariant" if changed else "invariant"
-            reason = (changed or applicable)[0].reason
+            reason = next((r.reason for r in changed or applicable if r.reason), "")
         median = statistics.median(changes) if changes else None
         rows.append(
             {

@@ -45,7 +45,7 @@ def compared(kind: str, strength: float, before: Measurement, after: Measurement
     """The verdict on one transformation; `before` has a value.
 
     A value counts as unchanged within a relative 1e-4, or within four standard errors of the difference where
-    the proxy states one.
+    the proxy states one; the reason then says how small a change could have been seen.
     """
     assert before.value is not None
     if after.status != "ok" or after.value is None:
@@ -56,6 +56,9 @@ def compared(kind: str, strength: float, before: Measurement, after: Measurement
     relative = difference / size if size > 0 else (0.0 if difference == 0 else math.inf)
     spread = STANDARD_ERRORS * math.hypot(before.standard_error or 0.0, after.standard_error or 0.0)
     unchanged = relative <= RELATIVE_TOLERANCE or difference <= spread
-    note = "changes the loss" if kind == "logit scale" else ""
+    notes = ["changes the loss"] if kind == "logit scale" else []
+    if unchanged and relative > RELATIVE_TOLERANCE:
+        seen = f"{spread / size:.1g} of the value" if size > 0 else f"{spread:.1g}"
+        notes.append(f"a change below {seen} is within its sampling error")
     verdict = "invariant" if unchanged else "not invariant"
-    return AuditResult(kind, strength, relative, verdict, note, before.value, after.value)
+    return AuditResult(kind, strength, relative, verdict, "; ".join(notes), before.value, after.value)

@@ -47,7 +47,8 @@ def summary(results: Sequence[AuditResult]) -> str:
             notes += dict.fromkeys(r.reason for r in found if r.verdict == "not invariant" and r.reason)
             lines.append(f"{kind}: not invariant" + (f" ({'; '.join(notes)})" if notes else ""))
         elif "invariant" in verdicts:
-            lines.append(f"{kind}: invariant")
+            notes = list(dict.fromkeys(r.reason for r in found if r.reason))
+            lines.append(f"{kind}: invariant" + (f" ({'; '.join(notes)})" if notes else ""))
         else:
             missing.setdefault(found[0].reason, []).append(kind)
     lines += [f"not applicable: {', '.join(names)} ({reason})" for reason, names in missing.items()]
