@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import json
-import netrc
 import os
 import re
 import shlex
 import shutil
 import signal
-import socket
 import sqlite3
 import subprocess
 import sys
@@ -19,7 +17,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import pandas as pd
 
@@ -30,9 +27,7 @@ from .mirror import entry_records, leaderboard_identifier
 from .numbers import plain_cells
 from .ranked import ranked
 from .scores_file import read_scores
-
-HOST = "https://api.wandb.ai"
-CONNECT_SECONDS = 5.0
+from .wandb_server import unreachable
 
 
 @dataclass(frozen=True)
@@ -201,22 +196,6 @@ def artifact_names(suite: str, version: str | None) -> tuple[str, str, str]:
     return board, f"{board}-weights", "latest" if version is None else alias
 
 
-def unreachable() -> str | None:
-    """Why wandb cannot be used online, in words; None where there is a key and the host answers."""
-    address = urlsplit(os.environ.get("WANDB_BASE_URL", HOST))
-    host = address.hostname or ""
-    if os.environ.get("WANDB_MODE", "").lower() in ("offline", "disabled", "dryrun"):
-        return f"WANDB_MODE is {os.environ['WANDB_MODE']}"
-    if not os.environ.get("WANDB_API_KEY") and not _has_login(host):
-        return "there is no key (set WANDB_API_KEY or run: wandb login)"
-    try:
-        port = address.port or (80 if address.scheme == "http" else 443)
-        socket.create_connection((host, port), timeout=CONNECT_SECONDS).close()
-    except OSError as error:
-        return f"{host} cannot be reached ({error})"
-    return None
-
-
 def offline_runs(folder: Path, identifiers: list[str]) -> list[Path]:
     """The offline directories of these runs within `folder`."""
     found = (folder / "wandb").glob("offline-run-*")
@@ -267,16 +246,6 @@ def _end(process: subprocess.Popen[Any]) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
-
-
-def _has_login(host: str) -> bool:
-    for name in filter(None, (os.environ.get("NETRC"), "~/.netrc", "~/_netrc")):
-        try:
-            if netrc.netrc(os.path.expanduser(name)).authenticators(host):
-                return True
-        except (OSError, netrc.NetrcParseError):
-            continue
-    return False
 
 
 def _table(frame: pd.DataFrame) -> dict[str, Any]:

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from gapbench_leaderboard.scores import TableError
 
-from .publishing import artifact_names, check_project, in_bounded_time, unreachable
+from .publishing import artifact_names, check_project, in_bounded_time
+from .wandb_server import unreachable
 
 NEEDED = ("run.sqlite", "weights")
 
