@@ -8,7 +8,7 @@ import os
 import socket
 from pathlib import Path
 from urllib.parse import urlsplit
-from urllib.request import getproxies_environment, proxy_bypass_environment
+from urllib.request import getproxies, proxy_bypass
 
 HOST = "https://api.wandb.ai"
 CONNECT_SECONDS = 5.0
@@ -71,8 +71,8 @@ def _host_and_port(address: str) -> tuple[str, int]:
 
 def _proxy(scheme: str, target: str, settings: dict[str, str]) -> str | None:
     """The address of the proxy that leads to a server, with its scheme."""
-    proxies = getproxies_environment()
-    if proxy_bypass_environment(target, proxies):
+    proxies = getproxies()
+    if proxy_bypass(target):
         return None
     proxy = proxies.get(scheme) or settings.get(f"{scheme}_proxy")
     return proxy if not proxy or "://" in proxy else f"http://{proxy}"
