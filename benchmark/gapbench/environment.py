@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import platform
+from collections.abc import Mapping
 from typing import Any
 
 PACKAGES = ("gapbench", "torch", "torchvision", "timm", "numpy", "pandas", "scipy", "scikit-learn", "numba")
@@ -50,6 +51,20 @@ def environment(device: str) -> dict[str, Any]:
         "devices": devices(),
         "device": device,
     }
+
+
+def environment_text(record: Mapping[str, Any]) -> str:
+    """A record of `environment` in words: the versions and the device that decide about numbers."""
+    versions = record.get("versions", {})
+    known = ((name, versions[name]) for name in ("gapbench", "torch", "timm") if name in versions)
+    named = [f"{name} from a checkout" if v == "not installed" else f"{name} {v}" for name, v in known]
+    named.append(f"Python {record.get('python')}")
+    devices = record.get("devices", {})
+    if record.get("device") == "cuda":
+        device = ", ".join(dict.fromkeys(card["name"] for card in devices.get("cuda", []))) or "CUDA"
+    else:
+        device = f"CPU ({devices.get('cpu')})"
+    return f"{', '.join(named)} on {device}"
 
 
 def choose_device(device: str) -> str:

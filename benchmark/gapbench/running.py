@@ -116,12 +116,24 @@ class Run:
                 "summary": self.suite.summary,
                 "planned": len(self.suite.configurations),
                 "samples": self.suite.samples,
+                "made_with": self.made_with(),
             },
             entries=entries,
             notes=self.notes(),
             audit=read_invariances(self.folder),
         )
         return self.folder / "board" / "index.html"
+
+    def made_with(self) -> list[str]:
+        """The software and devices that the run, or the runs that it joins, were made with, in words."""
+        from gapbench.environment import environment_text
+        from gapbench.population.store import Store
+
+        found: list[str] = []
+        for folder in self.sources or (self.folder,):
+            with Store(folder, readonly=True) as store:
+                found += map(environment_text, store.environments())
+        return list(dict.fromkeys(found))
 
     def notes(self) -> list[str]:
         """What a reader of the board must know about this run's data and completeness."""

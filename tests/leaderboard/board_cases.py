@@ -146,7 +146,8 @@ def board(
         "measurements": values,
         "scores": scores,
         "axes": ("width", "learning_rate"),
-        "suite": {"name": "made", "version": 1, "summary": "A <made> suite", "planned": 70, "samples": 128},
+        "suite": {"name": "made", "version": 1, "summary": "A <made> suite", "planned": 70, "samples": 128}
+        | {"made_with": ["gapbench <1>, torch 2 on CPU (x86_64)"]},
         "entries": entries(names),
         "notes": ["A note with <b>markup</b>"],
         **changes,

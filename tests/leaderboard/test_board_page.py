@@ -131,6 +131,8 @@ def test_awkward_names_are_text(page: Page, made: tuple[str, dict[str, Any]]) ->
     assert page.value("document.images.length") == 0
     assert page.value("document.querySelectorAll('script').length") == 2
     assert page.value("document.getElementById('notes').textContent") == "A note with <b>markup</b>"
+    made_with = "Made with gapbench <1>, torch 2 on CPU (x86_64)."
+    assert page.value("document.getElementById('made-with').textContent") == made_with
     for name in AWKWARD:
         page.choose("plot-proxy", name)
         assert page.value("document.querySelector('#detail h3').textContent") == name
@@ -495,10 +497,123 @@ def test_every_control_of_a_board_of_forty_proxies_and_five_hundred_networks(
     assert page.complaints == []
 
 
+@needs_browser
+def test_appearance_follows_the_system_until_it_is_chosen(
+    page: Page, made: tuple[str, dict[str, Any]]
+) -> None:
+    url, _ = made
+    ground = "getComputedStyle(document.documentElement).backgroundColor"
+    colours = {"light": "rgb(255, 255, 255)", "dark": "rgb(20, 23, 27)"}
+
+    def system(scheme: str) -> None:
+        page.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+
+    for first, second in (("light", "dark"), ("dark", "light")):
+        system(first)
+        fresh(page, url)
+        assert page.value(ground) == colours[first]
+        system(second)
+        assert page.value(ground) == colours[second]
+        page.choose("theme", first)
+        assert page.value(ground) == colours[first]
+        assert page.value("getComputedStyle(document.getElementById('theme')).colorScheme") == first
+        link = page.value("location.href")
+        fresh(page, link)
+        assert page.value(ground) == colours[first]
+        assert page.value("document.getElementById('theme').value") == first
+        page.choose("theme", "")
+        assert page.value(ground) == colours[second]
+        assert "theme" not in page.value("location.href")
+    system("light")
+    quiet(page, url)
+
+
+@needs_browser
+def test_a_long_ranking_keeps_the_proxy_near(page: Page, tmp_path: Path) -> None:
+    build(tmp_path, **large(120, 40))
+    url = (tmp_path / "index.html").as_uri()
+    fresh(page, url)
+    assert page.value("document.getElementById('ranking-place').getBoundingClientRect().height") < 900
+    last = page.value(f"{ROWS}.at(-1).dataset.proxy")
+    fresh(page, f"{url}#proxy={last}")
+    seen = (
+        "{const place = document.getElementById('ranking-place').getBoundingClientRect(),"
+        " row = document.querySelector('#ranking tr.chosen').getBoundingClientRect();"
+        " row.top >= place.top && row.bottom <= place.bottom}"
+    )
+    assert page.value(seen) is True
+    head = "document.querySelector('#ranking th').getBoundingClientRect().top"
+    place = "document.getElementById('ranking-place').getBoundingClientRect().top"
+    assert page.value(f"Math.abs({head} - {place}) < 2") is True  # the head stays in view
+    page.choose("search", "proxy_00")
+    assert page.value("document.getElementById('ranking-place').className") == "wide"
+
+
+@needs_browser
+def test_a_link_leads_to_the_proxy_in_its_view(page: Page, made: tuple[str, dict[str, Any]]) -> None:
+    url, _ = made
+    fresh(page, url)
+    page.choose("task", "two")
+    for name in ("plain", *AWKWARD):
+        page.choose("plot-proxy", name)
+        link = page.value("document.getElementById('proxy-link').href")
+        fresh(page, link)
+        assert page.value("document.querySelector('#detail h3').textContent") == name
+        assert page.value("document.getElementById('task').value") == "two"
+        top = page.value("document.getElementById('detail-title').getBoundingClientRect().top")
+        assert -1 < top < 200
+    page.value("scrollTo(0, 0)")
+    page.choose("task", "")
+    assert "at=" not in page.value("location.href")
+    page.value("document.getElementById('proxy-link').click()")
+    top = "document.getElementById('detail-title').getBoundingClientRect().top"
+    assert -1 < page.value(f"new Promise((done) => setTimeout(() => done({top}), 100))") < 200
+    quiet(page, url)
+
+
+@needs_browser
+def test_plots_can_be_read_by_keyboard(page: Page, made: tuple[str, dict[str, Any]]) -> None:
+    url, given = made
+    fresh(page, f"{url}#proxy=plain&plotTask=one")
+
+    def press(key: str) -> str:
+        page.call("Input.dispatchKeyEvent", type="keyDown", key=key, code=key)
+        text: str = page.value("(tip => tip.hidden ? '' : tip.textContent)(document.getElementById('tip'))")
+        return text
+
+    page.value("document.querySelector('#scatter svg[tabindex]').focus()")
+    networks = given["population"].set_index("cell")
+    values = given["measurements"]
+    own = values[(values["proxy"] == "plain") & (values["status"] == "ok")]
+    ranked_cells = [
+        c for c in own["cell"] if networks.loc[c, ["task", "status"]].tolist() == ["one", "converged"]
+    ]
+    expected = sorted(own.set_index("cell").loc[ranked_cells, "value"])
+    told = [press("ArrowRight") for _ in expected]
+    assert [float(text.partition(": ")[2].split()[0]) for text in told] == expected
+    assert press("ArrowRight") == told[-1]
+    assert press("Home") == told[0]
+    assert press("End") == told[-1]
+    assert press("ArrowLeft") == told[-2]
+    assert press("Escape") == ""
+
+    agreement = json.loads(inside(Path(unquote(urlsplit(url).path))))["agreement"]
+    first, second = agreement["proxies"][:2]
+    page.value("document.querySelector('#agreement canvas').focus()")
+    assert press("ArrowRight") == f"{first}\n{second}\ntau {exact(agreement['tau'][0][1]) or 'not defined'}"
+    assert press("ArrowUp").startswith(f"{first}\n{second}\n")  # the edge holds
+    assert press("ArrowDown").startswith(f"{second}\n{second}\n")
+    press("Enter")
+    assert page.value("document.querySelector('#detail h3').textContent") == second
+    assert page.value("document.activeElement.tagName") == "CANVAS"
+    assert press("ArrowLeft").startswith(f"{second}\n{first}\n")
+    quiet(page, url)
+
+
 def test_colours_have_contrast() -> None:
     style = (files("gapbench_leaderboard.board") / "assets" / "style.css").read_text()
-    schemes = re.findall(r":root \{(.*?)\}", style, re.S)
-    assert len(schemes) == 2
+    pairs_of_colours = re.findall(r"--([\w-]+): light-dark\((#[0-9a-f]{6}), (#[0-9a-f]{6})\);", style)
+    schemes = [{name: pair[k] for name, *pair in pairs_of_colours} for k in (0, 1)]
 
     def luminance(colour: str) -> float:
         parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
@@ -509,12 +624,17 @@ def test_colours_have_contrast() -> None:
         low, high = sorted((luminance(first), luminance(second)))
         return (high + 0.05) / (low + 0.05)
 
-    for scheme in schemes:
-        colour = dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", scheme))
+    def blended(first: str, second: str, share: float) -> str:
+        parts = [(int(first[i : i + 2], 16), int(second[i : i + 2], 16)) for i in (1, 3, 5)]
+        return "#" + "".join(f"{round(a * share + b * (1 - share)):02x}" for a, b in parts)
+
+    for colour in schemes:
         pairs = "ink/ground quiet/ground accent/ground accent/chosen ink/chosen base/ground base/chosen "
         pairs += "warn/warn-ground warn/ground warn/chosen ink/raised quiet/raised"
         for text, ground in (pair.split("/") for pair in pairs.split()):
             assert contrast(colour[text], colour[ground]) >= 4.5, (text, ground)  # WCAG 2.2, 1.4.3
+        assert contrast(colour["ink"], blended(colour["positive"], colour["ground"], 0.5)) >= 4.5  # heat map
+        assert contrast(colour["ink"], blended(colour["negative"], colour["ground"], 0.5)) >= 4.5
         for mark in ("w0", "w1", "w2", "w3", "w4", "accent", "base"):
             assert contrast(colour[mark], colour["ground"]) >= 3, mark  # WCAG 2.2, 1.4.11
 

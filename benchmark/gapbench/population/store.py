@@ -130,6 +130,14 @@ class Store:
             row = self._db.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
         return None if row is None else json.loads(row[0])
 
+    def environments(self) -> list[dict[str, Any]]:
+        """What the run was made with, one record per start of `gapbench run`, oldest first."""
+        with disk_errors(self.path):
+            rows = self._db.execute(
+                "SELECT value FROM meta WHERE name LIKE 'environment %' ORDER BY name"
+            ).fetchall()
+        return [json.loads(row[0]) for row in rows]
+
     def set_meta(self, name: str, value: Any) -> None:
         with disk_errors(self.path):
             self._db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (name, json.dumps(value)))

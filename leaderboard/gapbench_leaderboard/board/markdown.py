@@ -35,6 +35,8 @@ def markdown_text(
         lines += ["", escape(suite["summary"])]
     lines += ["", _networks(population, suite.get("planned"))]
     lines += ["", *(f"- {escape(note)}" for note in content["notes"])] if content["notes"] else []
+    if suite.get("made_with"):
+        lines += ["", f"Made with {'; '.join(map(escape, suite['made_with']))}."]
     full: list[str] = []
     audit = {entry["label"]: entry["audit_mark"] for entry in content["proxies"] if "audit_mark" in entry}
     for target, task in _scopes(content):

@@ -1,11 +1,11 @@
 // How alike two proxies rank the networks, as a clustered matrix on a canvas.
 const agreementOf = new Map(board.agreement.proxies.map((proxy, index) => [proxy, index]));
 
-let agreementDrawn = "";
+let agreementDrawn = "", agreementAt = [0, 0];
 function drawAgreement(state, choose) {
   const names = board.agreement.proxies.filter((proxy) => state.keeps({ proxy, entry: entryOf.get(proxy) || {}, seconds: score(scope(state.target, "", ""), "seconds", proxy) }));
   const place = byId("agreement");
-  const drawn = JSON.stringify([names, state.proxy, place.clientWidth, matchMedia("(prefers-color-scheme: dark)").matches]);
+  const drawn = JSON.stringify([names, state.proxy, place.clientWidth, getComputedStyle(place).color]);
   if (drawn === agreementDrawn) return;
   agreementDrawn = drawn;
   place.replaceChildren();
@@ -15,17 +15,19 @@ function drawAgreement(state, choose) {
   const room = byId("agreement").clientWidth;
   const size = Math.max(3, Math.min(26, Math.floor(Math.min(640, room) / names.length)));
   const side = size * names.length, density = Math.min(3, devicePixelRatio || 1);
-  const canvas = element("canvas", { width: Math.round(side * density), height: Math.round(side * density), role: "img", "aria-label": `Rank agreement of ${names.length} proxies; the text below the chosen proxy names those most alike.` });
+  const canvas = element("canvas", { width: Math.round(side * density), height: Math.round(side * density), role: "img", tabindex: 0, "data-focus": "matrix", "aria-label": `Rank agreement of ${names.length} proxies; arrow keys go from cell to cell, Enter chooses the proxy of the row. The text about the chosen proxy names those most alike.` });
+  place.append(canvas);
   canvas.style.width = canvas.style.height = `${side}px`;
-  const style = getComputedStyle(document.documentElement);
-  const [positive, negative, raised] = ["--positive", "--negative", "--raised"].map((name) => style.getPropertyValue(name).trim().split(/\s+/).join(","));
+  const [positive, negative, raised] = ["--positive", "--negative", "--raised"].map((name) => { canvas.style.color = `var(${name})`; return getComputedStyle(canvas).color; });
   const context = canvas.getContext("2d");
   context.scale(density, density);
   const at = (row, column) => board.agreement.tau[agreementOf.get(names[row])][agreementOf.get(names[column])];
   for (let row = 0; row < names.length; row++) {
     for (let column = 0; column < names.length; column++) {
       const value = at(row, column);
-      context.fillStyle = typeof value === "number" ? `rgba(${value < 0 ? negative : positive},${Math.abs(value).toFixed(3)})` : raised;
+      const known = typeof value === "number";
+      context.fillStyle = !known ? raised : value < 0 ? negative : positive;
+      context.globalAlpha = known ? Math.abs(value) : 1;
       context.fillRect(column * size, row * size, size > 6 ? size - 1 : size, size > 6 ? size - 1 : size);
     }
   }
@@ -34,14 +36,32 @@ function drawAgreement(state, choose) {
     const row = Math.floor(((event.clientY - box.top) / box.height) * names.length), column = Math.floor(((event.clientX - box.left) / box.width) * names.length);
     return row >= 0 && column >= 0 && row < names.length && column < names.length ? [row, column] : null;
   };
+  const tell = (found, x, y) => showTip(`${names[found[0]]}\n${names[found[1]]}\ntau ${exact(at(...found)) || "not defined"}`, x, y);
   canvas.addEventListener("pointermove", (event) => {
     const found = cellAt(event);
-    if (found) showTip(`${names[found[0]]}\n${names[found[1]]}\ntau ${exact(at(...found)) || "not defined"}`, event.clientX, event.clientY);
+    if (found) tell(found, event.clientX, event.clientY);
     else hideTip();
   });
   canvas.addEventListener("pointerleave", hideTip);
   canvas.addEventListener("click", (event) => { const found = cellAt(event); if (found) choose(names[found[0]]); });
-  const row = element("div", { class: "matrix" }, canvas);
+  const cursor = element("div", { class: "cursor", hidden: true });
+  const inside = (index) => Math.max(0, Math.min(names.length - 1, index));
+  const mark = () => {
+    agreementAt = agreementAt.map(inside);
+    const box = canvas.getBoundingClientRect(), [down, right] = agreementAt;
+    Object.assign(cursor.style, { left: `${right * size - 1}px`, top: `${down * size - 1}px`, width: `${size + 1}px`, height: `${size + 1}px` });
+    cursor.hidden = false;
+    tell(agreementAt, box.left + (right + 1) * size, box.top + (down + 1) * size);
+  };
+  canvas.addEventListener("focus", () => { if (canvas.matches(":focus-visible")) mark(); });
+  canvas.addEventListener("blur", () => { cursor.hidden = true; hideTip(); });
+  canvas.addEventListener("keydown", (event) => {
+    const step = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key];
+    if (!step && event.key !== "Enter") return;
+    event.preventDefault();
+    if (step) { agreementAt = [agreementAt[0] + step[0], agreementAt[1] + step[1]]; mark(); } else choose(names[agreementAt[0]]);
+  });
+  const row = element("div", { class: "matrix" }, element("div", { class: "grid-place" }, canvas, cursor));
   if (size >= 14 && room - side > 140) row.append(element("ol", { class: "labels" }, ...names.map((name) => {
     const item = element("li", { title: name, class: name === state.proxy ? "now" : "" }, name);
     item.style.height = item.style.lineHeight = `${size}px`;

@@ -18,7 +18,6 @@ const scores = decoded(board.scores);
 const entryOf = new Map(board.proxies.map((entry) => [entry.label, entry]));
 const networkOf = new Map(population.cell.map((cell, index) => [cell, index]));
 
-
 // Rows of scores by target, task and family.
 const rowsOfScope = new Map();
 for (let row = 0, last = null, rows = null; row < scores.value.length; row++) {
@@ -77,7 +76,6 @@ function ranking(target, task, family) {
       within: score(index, "tau_within", proxy),
       pooled: score(index, "tau_b", proxy),
       partial: score(index, "tau_partial", proxy),
-      trueGap: score(index, "tau_true_gap", proxy),
       coverage: score(index, "coverage", proxy),
       seconds: score(everywhere, "seconds", proxy),
       simpson: score(index, "simpson", proxy) === 1,

@@ -27,7 +27,7 @@ function heatColumns(kind, state) {
 function heatCell(row, title) {
   const value = row < 0 ? null : scores.value[row];
   const cell = element("td", { "data-value": exact(value), title: row < 0 ? `${title}: not defined` : `${title}: ${exact(value)} ${interval(scores.low[row], scores.high[row])}`.trim() }, rounded(value, 2));
-  if (typeof value === "number") cell.style.backgroundColor = `rgb(var(--${value < 0 ? "negative" : "positive"}) / ${(0.5 * Math.min(1, Math.abs(value))).toFixed(3)})`;
+  if (typeof value === "number") cell.style.backgroundColor = `color-mix(in srgb, var(--${value < 0 ? "negative" : "positive"}) ${(50 * Math.min(1, Math.abs(value))).toFixed(1)}%, transparent)`;
   return cell;
 }
 
@@ -48,4 +48,5 @@ function drawHeat(state) {
       ...columns.map((column) => heatCell(column.row(row.proxy), `${row.proxy}, ${column.title}`))));
   }
   byId("heat").append(element("thead", {}, head), body);
+  attribute(byId("heat-place"), "class", rows.length > TALL ? "wide tall" : "wide");
 }

@@ -2,7 +2,7 @@
 const state = {
   target: board.targets.includes("gap") ? "gap" : board.targets[0] || "gap",
   task: "", family: "", search: "", sort: "rank", reverse: false,
-  proxy: null, plotTask: board.tasks[0] || "", log: "auto", unconverged: false, heat: "axis", verified: false, cost: "", invariant: "",
+  proxy: null, plotTask: board.tasks[0] || "", log: "auto", unconverged: false, heat: "axis", verified: false, cost: "", invariant: "", theme: "",
   keeps(row) {
     if (state.invariant !== "" && !row.entry.baseline && !invariantTo(row.entry, state.invariant)) return false;
     if (state.verified && !row.entry.verified && !row.entry.baseline) return false;
@@ -10,7 +10,7 @@ const state = {
     return !state.search || `${row.proxy} ${row.entry.summary || ""}`.toLowerCase().includes(state.search.toLowerCase());
   },
 };
-const KEPT = { target: state.target, task: "", family: "", search: "", sort: "rank", reverse: "", proxy: "", plotTask: state.plotTask, log: "auto", unconverged: "", heat: "axis", verified: "", cost: "", invariant: "" };
+const KEPT = { target: state.target, task: "", family: "", search: "", sort: "rank", reverse: "", proxy: "", plotTask: state.plotTask, log: "auto", unconverged: "", heat: "axis", verified: "", cost: "", invariant: "", theme: "" };
 const auditKinds = [...new Set(board.proxies.flatMap((entry) => (entry.audit || []).map((result) => result.kind)))].sort();
 const hasVerified = board.proxies.some((entry) => "verified" in entry);
 
@@ -24,6 +24,7 @@ function readFragment() {
   if (state.task && !board.tasks.includes(state.task)) state.task = "";
   if (state.family && !board.families.includes(state.family)) state.family = "";
   if (!["all", ...auditKinds].includes(state.invariant)) state.invariant = "";
+  if (!["light", "dark"].includes(state.theme)) state.theme = "";
   if (!board.tasks.includes(state.plotTask)) state.plotTask = KEPT.plotTask;
   if (!entryOf.has(state.proxy)) state.proxy = firstProxy();
 }
@@ -34,19 +35,27 @@ function firstProxy() {
   return first ? first.proxy : board.proxies.length ? board.proxies[0].label : null;
 }
 
-function writeFragment() {
-  const kept = new URLSearchParams();
+// The fragment of this view; `more` says where on the page it opens.
+function fragment(more = {}) {
+  const kept = new URLSearchParams(more);
   for (const [name, otherwise] of Object.entries(KEPT)) {
     const value = typeof state[name] === "boolean" ? (state[name] ? "1" : "") : state[name] || "";
     if (value !== otherwise) kept.set(name, value);
   }
-  history.replaceState(null, "", `#${kept}`);
+  return `#${kept}`;
 }
 
 function change(values) {
   Object.assign(state, values);
-  writeFragment();
+  history.replaceState(null, "", fragment());
   draw();
+}
+
+// After a link was followed: the chosen row in a long ranking, and the proxy where the link asks for it.
+function reveal() {
+  const place = byId("ranking-place"), chosen = place.querySelector("tr.chosen");
+  if (chosen && place.classList.contains("tall")) place.scrollTop = Math.max(0, chosen.offsetTop - place.clientHeight / 2);
+  if (new URLSearchParams(location.hash.slice(1)).get("at") === "proxy") byId("detail-title").scrollIntoView();
 }
 
 function drawHeader() {
@@ -56,6 +65,8 @@ function drawHeader() {
   const counts = new Map();
   for (const status of population.status) counts.set(status, (counts.get(status) || 0) + 1);
   const planned = suite.planned ? ` of ${suite.planned} planned` : "";
+  byId("made-with").hidden = !(suite.made_with || []).length;
+  byId("made-with").textContent = `Made with ${(suite.made_with || []).join("; ")}.`;
   byId("facts").textContent = `${planned ? `${population.cell.length}${planned} networks` : plural(population.cell.length, "network")} (${[...counts].map(([status, count]) => `${count} ${status}`).join(", ")}); ${plural(board.tasks.length, "task")}, ${board.families.length === 1 ? "1 family" : `${board.families.length} families`}, ${board.proxies.length} proxies and baselines${suite.samples ? `; proxies see ${suite.samples} training examples` : ""}.`;
   byId("notes").hidden = !board.notes.length;
   for (const note of board.notes) byId("notes").append(element("li", {}, note));
@@ -71,7 +82,9 @@ function drawControls() {
     auditKinds.length ? choice("invariant", "Unchanged by", [["", "(no filter)"], ["all", "all that applies"], ...named(auditKinds)], state.invariant, (invariant) => change({ invariant })) : "",
     hasVerified ? checkbox("verified", "verified entries only", state.verified, (verified) => change({ verified }), "Entries that were measured again by somebody else; baselines stay.") : "",
     searchBox(),
+    choice("theme", "Appearance", [["", "as the system"], ["light", "light"], ["dark", "dark"]], state.theme, (theme) => change({ theme })),
   );
+  byId("theme").parentNode.classList.add("last");
   byId("heat-controls").replaceChildren(choice("heat-kind", "Columns", HEAT_KINDS, state.heat, (heat) => change({ heat })));
   byId("scatter-controls").replaceChildren(
     choice("plot-proxy", "Proxy", named(board.proxies.map((entry) => entry.label)), state.proxy, (proxy) => change({ proxy })),
@@ -120,7 +133,8 @@ function drawDetail() {
       number(scores.value[row], 4), number(scores.low[row], 4), number(scores.high[row], 4), element("td", {}, exact(scores.models[row]))));
   }
   const head = element("thead", {}, element("tr", {}, ...["estimator", "value", "low", "high", "networks"].map((name, k) => element("th", { scope: "col", class: k ? "" : "text" }, name))));
-  place.append(element("h3", {}, entry.label), facts, element("details", {}, element("summary", {}, "All its scores in this view"), element("div", { class: "wide" }, element("table", { id: "estimators" }, head, table))));
+  const link = element("p", {}, element("a", { id: "proxy-link", href: fragment({ at: "proxy" }), title: "The address of this proxy in this view, to copy or to bookmark" }, "Link to this proxy"));
+  place.append(element("h3", {}, entry.label), facts, link, element("details", {}, element("summary", {}, "All its scores in this view"), element("div", { class: "wide" }, element("table", { id: "estimators" }, head, table))));
 }
 
 // Networks that the scores leave out, by reason.
@@ -144,11 +158,12 @@ function fit() {
 // Redraw a part of the page; what had the keyboard's focus has it again.
 function keepingFocus(id, redraw) {
   const active = byId(id).contains(document.activeElement) ? document.activeElement : null;
-  const key = active && (active.dataset.sort || (active.closest("[data-proxy]") || { dataset: {} }).dataset.proxy);
+  const found = active && (active.dataset.sort ? active : active.closest("[data-proxy], [data-focus]"));
+  const key = found && (found.dataset.sort ?? found.dataset.proxy ?? found.dataset.focus);
+  const kind = found && ["sort", "proxy", "focus"].find((name) => found.dataset[name] !== undefined);
   redraw();
-  if (!key) return;
-  const sorting = active.dataset.sort !== undefined;
-  const again = [...byId(id).querySelectorAll(sorting ? "[data-sort]" : "[data-proxy]")].find((place) => (sorting ? place.dataset.sort : place.dataset.proxy) === key);
+  if (!found) return;
+  const again = [...byId(id).querySelectorAll(`[data-${kind}]`)].find((place) => place.dataset[kind] === key);
   if (again) (again.tabIndex >= 0 ? again : again.querySelector("button")).focus({ preventScroll: true });
 }
 
@@ -156,8 +171,9 @@ const LARGE = 100000;
 let pending = 0;
 
 function draw() {
+  document.documentElement.dataset.theme = state.theme;
   drawnAt = fit();
-  for (const [id, value] of [["target", state.target], ["task", state.task], ["family", state.family], ["plot-proxy", state.proxy], ["plot-task", state.plotTask], ["plot-log", state.log], ["heat-kind", state.heat], ["search", state.search], ["cost-limit", state.cost], ["invariant", state.invariant]]) {
+  for (const [id, value] of [["target", state.target], ["task", state.task], ["family", state.family], ["plot-proxy", state.proxy], ["plot-task", state.plotTask], ["plot-log", state.log], ["heat-kind", state.heat], ["search", state.search], ["cost-limit", state.cost], ["invariant", state.invariant], ["theme", state.theme]]) {
     const control = byId(id);
     if (control && control.value !== value) control.value = value;
   }
@@ -168,7 +184,7 @@ function draw() {
     drawScatter(state);
     drawHeat(state);
     keepingFocus("cost", () => drawCost(state, choose));
-    drawAgreement(state, choose);
+    keepingFocus("agreement", () => drawAgreement(state, choose));
   };
   clearTimeout(pending);
   if (board.proxies.length * population.cell.length > LARGE) pending = setTimeout(rest, 0); // the ranking answers first
@@ -181,6 +197,7 @@ drawHeader();
 drawGlossary();
 drawControls();
 draw();
+reveal();
 addEventListener("resize", () => requestAnimationFrame(() => { if (document.querySelector("main").clientWidth !== drawnAt) draw(); }));
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
-addEventListener("hashchange", () => { readFragment(); drawControls(); draw(); });
+addEventListener("hashchange", () => { readFragment(); drawControls(); draw(); reveal(); });

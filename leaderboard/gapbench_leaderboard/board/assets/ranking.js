@@ -1,5 +1,6 @@
 // The table of the ranking.
 let BAR = 230;
+const TALL = 30; // a longer table scrolls by itself, under its head, so that what is below stays near
 
 const COLUMNS = [
   { key: "rank", title: "Rank", about: "1 + the number of proxies that are significantly better by the headline; baselines are not counted and have no rank (paired bootstrap over configurations, Holm's correction). Proxies that share a rank cannot be told apart. A dash: measured on less than 90 % of the networks, or a baseline.", ascending: true },
@@ -116,7 +117,7 @@ function drawRanking(state, choose, sortBy) {
   for (const row of rows) {
     if (row.baseline && !baselines) {
       baselines = true;
-      lines.push(element("tr", { class: "divider" }, element("td", { colspan: COLUMNS.length }, BASELINE_ABOUT)));
+      lines.push(element("tr", { class: "divider" }, element("td", { colspan: COLUMNS.length }, element("span", {}, BASELINE_ABOUT))));
     }
     lines.push(rankingRow(row, place, limits, networks, state, choose));
   }
@@ -125,6 +126,7 @@ function drawRanking(state, choose, sortBy) {
   table.tHead.replaceChildren(head);
   const body = table.tBodies[0];
   if (lines.length !== body.rows.length || lines.some((line, k) => line !== body.rows[k])) body.replaceChildren(...lines);
+  attribute(byId("ranking-place"), "class", lines.length > TALL ? "wide tall" : "wide");
   byId("ranking-empty").hidden = rows.length > 0;
   byId("ranking-empty").textContent = all.length ? "No proxy passes the filters." : "No proxy could be ranked here.";
   const only = board.tasks.length === 1 ? board.tasks[0] : state.task;

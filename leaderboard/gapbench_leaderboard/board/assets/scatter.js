@@ -32,7 +32,7 @@ function drawScatter(state) {
   about.textContent = `${plural(points.length, "network")} of ${state.plotTask}.${log ? " Logarithmic axis." : ""}${state.log === "log" && !positive ? " Not all values are positive, so the axis is linear." : ""}${direction}`;
   const x = scale(points.map((point) => point.x), PLOT.left, PLOT.width - PLOT.right, log);
   const y = scale(points.map((point) => point.y), PLOT.height - PLOT.bottom, PLOT.top, false);
-  const picture = svg("svg", { viewBox: `0 0 ${PLOT.width} ${PLOT.height}`, width: PLOT.width, height: PLOT.height, role: "img", "aria-label": `${state.proxy} against ${state.target}, ${points.length} networks of ${state.plotTask}` });
+  const picture = svg("svg", { viewBox: `0 0 ${PLOT.width} ${PLOT.height}`, width: PLOT.width, height: PLOT.height, role: "img", tabindex: 0, "aria-label": `${state.proxy} against ${state.target}, ${plural(points.length, "network")} of ${state.plotTask}; left and right arrow go from network to network` });
   axes(picture, x, y, state.proxy, state.target);
   const widths = population.width || [];
   const colour = widthColours(widths);
@@ -80,6 +80,13 @@ function hover(picture, points, state) {
     near = null;
     hideTip();
   };
+  const mark = (point) => {
+    if (point === near) return;
+    leave();
+    near = point;
+    if (near) near.node.classList.add("near");
+  };
+  const ordered = [...points].sort((a, b) => a.px - b.px || a.py - b.py);
   picture.addEventListener("pointerleave", leave);
   picture.addEventListener("pointermove", (event) => {
     const box = picture.getBoundingClientRect();
@@ -89,12 +96,19 @@ function hover(picture, points, state) {
       const squared = (point.px - px) ** 2 + (point.py - py) ** 2;
       if (squared < distance) { distance = squared; best = point; }
     }
-    if (best !== near) {
-      leave();
-      near = best;
-      if (near) near.node.classList.add("near");
-    }
+    mark(best);
     if (near) showTip(describe(near, state), event.clientX, event.clientY);
+  });
+  picture.addEventListener("blur", leave);
+  picture.addEventListener("keydown", (event) => {
+    const last = points.length - 1, at = near ? ordered.indexOf(near) : -1;
+    const to = { ArrowRight: Math.min(last, at + 1), ArrowLeft: Math.max(0, at - 1), Home: 0, End: last }[event.key];
+    if (event.key === "Escape") leave();
+    if (to === undefined) return;
+    event.preventDefault();
+    mark(ordered[to]);
+    const box = near.node.getBoundingClientRect();
+    showTip(describe(near, state), box.right, box.top);
   });
 }
 
