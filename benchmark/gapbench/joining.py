@@ -161,13 +161,17 @@ def _joined(
         [*(run.measurements for run in runs), *(entry_table(entry) for entry in entries)], ignore_index=True
     )
     measured = measured[measured["cell"].isin(population["cell"])]
+    identity = ["cell", "proxy"]
+    if "repeat" in measured.columns:
+        measured = measured.assign(repeat=measured["repeat"].fillna(0).astype(int))
+        identity.append("repeat")
     usable = measured["status"].map({"ok": 0, "not_applicable": 1}).fillna(2)
     measured = (
         measured.assign(order=usable)
         .sort_values("order", kind="stable")
-        .drop_duplicates(["cell", "proxy"])
+        .drop_duplicates(identity)
         .drop(columns=["order"])
-        .sort_values(["cell", "proxy"], key=lambda c: c.map(position) if c.name == "cell" else c)
+        .sort_values(identity, key=lambda c: c.map(position) if c.name == "cell" else c)
         .reset_index(drop=True)
     )
     return replace(

@@ -173,6 +173,7 @@ def run(
     limit: int | None = None,
     proxies: Sequence[str] | None = None,
     retry_failed: bool = False,
+    repeats: int = 1,
     board: bool = True,
     progress: Progress | None = None,
 ) -> Run:
@@ -181,7 +182,9 @@ def run(
     `limit` trains only so many networks, balanced over tasks and families; `proxies` measures only those of
     the suite's labels or, with default options, of the registered names. `workers` defaults to one process
     per core on a CPU and to 4 on CUDA; 0 works in this process, which is quicker for a few small networks.
-    `retry_failed` repeats what has status `failed`.
+    `retry_failed` repeats what has status `failed`. With `repeats` = 2 every proxy is measured a second time,
+    independently (other random numbers, other training examples where it sees a sample of them): the scores
+    then have each proxy's `repeatability`.
 
     Raises `GapbenchError` for wrong usage, missing data, a folder of another suite or one that another
     process works on, and `DiskFull`; finished results are kept in each case.
@@ -198,6 +201,8 @@ def run(
         raise GapbenchError(f"limit = {limit} must be at least 1.")
     if workers is not None and workers < 0:
         raise GapbenchError(f"workers = {workers} must be at least 1, or 0 for this process.")
+    if repeats not in (1, 2):
+        raise GapbenchError(f"repeats = {repeats} must be 1 or 2.")
     chosen = load_suite(os.fspath(suite))
     requests = choose_proxies(chosen, proxies)
     folder = Path(out if out is not None else Path("runs") / chosen.name)
@@ -227,7 +232,7 @@ def run(
         store.set_meta("proxies", _labelled(store, requests))
         store.set_meta(f"environment {time.time():.6f}", environment(device))
         count = workers if workers is not None else CUDA_WORKERS if device == "cuda" else usable_cores()
-        driver = Driver(store, setup, cells[:limit], requests, progress or Silent(), retry_failed)
+        driver = Driver(store, setup, cells[:limit], requests, progress or Silent(), retry_failed, repeats)
         outcome = driver.bring_up_to_date(count)
     result = open_run(folder, problems=tuple(outcome.problems))
     if board and len(result.population):

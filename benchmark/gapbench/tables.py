@@ -93,17 +93,25 @@ def measurement_table(
     store: Store, cells: Sequence[str], labels: Sequence[str] | None = None
 ) -> pd.DataFrame:
     """One row per measurement of a cell of the plan: `proxy` is its label, `seconds` and `peak_memory` (bytes)
-    its cost, `details` a JSON text. `labels` (default: all) chooses and orders proxies."""
+    its cost, `details` a JSON text; where proxies were measured twice, `repeat` is 0 or 1. `labels` (default:
+    all) chooses and orders proxies."""
     wanted = set(cells)
     rows = [dict(row) for row in store.measurements() if row["cell"] in wanted]
     for row in rows:
         row["proxy"] = row["label"]
-    table = pd.DataFrame(rows, columns=MEASUREMENT_COLUMNS)
+        # most descriptions have no such word, and a large run has many of them to read
+        row["repeat"] = (
+            json.loads(row["description"]).get("repeat", 0) if '"repeat"' in row["description"] else 0
+        )
+    repeated = any(row["repeat"] for row in rows)
+    table = pd.DataFrame(rows, columns=[*MEASUREMENT_COLUMNS, *(["repeat"] if repeated else [])])
     if labels is not None:
         table = table[table["proxy"].isin(list(labels))]
     position = {key: i for i, key in enumerate(cells)}
     return table.sort_values(
-        ["cell", "proxy"], key=lambda c: c.map(position) if c.name == "cell" else c, kind="stable"
+        ["cell", "proxy", *(["repeat"] if repeated else [])],
+        key=lambda c: c.map(position) if c.name == "cell" else c,
+        kind="stable",
     ).reset_index(drop=True)
 
 

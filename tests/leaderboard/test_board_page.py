@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+import pandas as pd
 import pytest
 
 from gapbench_leaderboard.board import build
@@ -569,6 +570,36 @@ def test_a_link_leads_to_the_proxy_in_its_view(page: Page, made: tuple[str, dict
     top = "document.getElementById('detail-title').getBoundingClientRect().top"
     assert -1 < page.value(f"new Promise((done) => setTimeout(() => done({top}), 100))") < 200
     quiet(page, url)
+
+
+@needs_browser
+def test_repeatability_is_a_column_where_proxies_were_measured_twice(
+    page: Page, made: tuple[str, dict[str, Any]], tmp_path: Path
+) -> None:
+    url, given = made
+    fresh(page, url)
+    assert page.value("document.querySelector('[data-sort=repeatability]')") is None
+    row = {"task": "", "family": "", "target": "gap", "proxy": "plain", "estimator": "repeatability"}
+    row |= {"value": 1 / 3, "low": 0.1, "high": 0.6, "models": 10}
+    scores = pd.concat([given["scores"], pd.DataFrame([row])], ignore_index=True)
+    first = given["measurements"].assign(repeat=0)
+    second = first[first["proxy"] == "plain"].assign(repeat=1, value=7.0)
+    build(tmp_path, **{**given, "scores": scores, "measurements": pd.concat([first, second])})
+    url = (tmp_path / "index.html").as_uri()
+    fresh(page, f"{url}#proxy=plain")
+    column = page.value(
+        "[...document.querySelectorAll('#ranking thead th')].findIndex((c) => c.textContent === 'repeatable')"
+    )
+    assert column > 0
+    cells = page.value(f"{ROWS}.map((row) => [row.dataset.proxy, row.cells[{column}].dataset.value])")
+    assert {name for name, value in cells if value} == {"plain"}
+    assert dict(cells)["plain"] == "0.3333333333333333"
+    page.value("document.querySelector('[data-sort=repeatability]').click()")
+    assert names(page)[0] == "plain"
+    assert f"{len(second)} measurements" in page.value("document.getElementById('detail').textContent")
+    xs = page.value("[...document.querySelectorAll('#scatter .point')].map((p) => Number(p.dataset.x))")
+    assert 7.0 not in xs
+    assert page.complaints == []
 
 
 @needs_browser

@@ -16,6 +16,12 @@ import click
 @click.option("--limit", type=click.IntRange(min=1), help="Only so many networks, balanced over tasks.")
 @click.option("--proxies", help="Only these proxies, separated by commas.")
 @click.option("--retry-failed", is_flag=True, help="Repeat what has status failed.")
+@click.option(
+    "--repeats",
+    type=click.IntRange(1, 2),
+    default=1,
+    help="2: measure every proxy twice, independently; the board then shows how repeatable each is.",
+)
 def run_command(
     suite: str,
     out: Path | None,
@@ -25,6 +31,7 @@ def run_command(
     limit: int | None,
     proxies: str | None,
     retry_failed: bool,
+    repeats: int,
 ) -> None:
     """Train, measure, score and build the board of SUITE (a name or a TOML file; default: quick).
 
@@ -44,6 +51,7 @@ def run_command(
             limit=limit,
             proxies=names,
             retry_failed=retry_failed,
+            repeats=repeats,
             board=False,
             progress=shown,
         )

@@ -56,7 +56,7 @@ def facts_source(data_dir: str | None) -> Callable[[Configuration], TaskFacts]:
     return facts_of
 
 
-def measurement_description(cell: str, request: ProxyRequest, setup: Setup) -> Record:
+def measurement_description(cell: str, request: ProxyRequest, setup: Setup, repeat: int = 0) -> Record:
     """All that a measurement's value depends on; its key is the hash of this."""
     entry = proxy_entry(request.proxy)
     return {
@@ -69,7 +69,7 @@ def measurement_description(cell: str, request: ProxyRequest, setup: Setup) -> R
         "samples": setup.samples,
         "loss": setup.loss,
         "seed": setup.measure_seed,
-    }
+    } | ({"repeat": repeat} if repeat else {})
 
 
 class Driver:
@@ -83,11 +83,13 @@ class Driver:
         requests: Sequence[ProxyRequest],
         progress: Progress,
         retry_failed: bool = False,
+        repeats: int = 1,
     ):
         self.store, self.setup, self.progress = store, setup, progress
         self.cells = {cell.key: cell for cell in cells}
         self.requests = tuple(requests)
         self.retry_failed = retry_failed
+        self.repeats = repeats
         self.outcome = Outcome()
         self.deaths: Counter[str] = Counter()
         self.measuring: dict[str, str] = {}  # cell -> measurement under way
@@ -103,7 +105,12 @@ class Driver:
         trained = self.store.statuses("cells")
         measured = self.store.statuses("measurements")
         wanted = {
-            key: [(content_key(d), r, d) for r in self.requests if (d := self._description(key, r))]
+            key: [
+                (content_key(description), request, description)
+                for repeat in range(self.repeats)
+                for request in self.requests
+                for description in [measurement_description(key, request, self.setup, repeat)]
+            ]
             for key in self.cells
         }
         done = {key for key, status in trained.items() if not self._redo(status)}
@@ -129,9 +136,6 @@ class Driver:
 
     def _redo(self, status: str) -> bool:
         return status == "failed" and self.retry_failed
-
-    def _description(self, cell: str, request: ProxyRequest) -> Record:
-        return measurement_description(cell, request, self.setup)
 
     def _train_job(self, cell: Cell, restore: str | None = None) -> TrainJob:
         return TrainJob(cell.key, cell.seed, cell.configuration, cell.description, restore)

@@ -162,22 +162,30 @@ def measure_cell(setup: Setup, job: MeasureJob, send: Callable[[str, Any], None]
         network = build(job.configuration, job.seed, task)
         network.load_state_dict(state)
         networks.append(network.to(setup.device).eval())
-    chosen = torch.from_numpy(measured_examples(task, setup.samples, setup.measure_seed))
-    context = make_context(
-        networks[0],
-        task.train.inputs[chosen],
-        task.train.targets[chosen],
-        all_inputs=task.train.inputs,
-        all_targets=task.train.targets,
-        initial=networks[1],
-        loss=setup.loss,
-    )
-    for key, request, description in job.requests:
+    context, drawn = None, None
+    for key, request, description in sorted(job.requests, key=lambda r: repeat_of(r[2])):
+        seed = setup.measure_seed
+        if repeat := repeat_of(description):  # independent of the first: other examples, other randomness
+            seed = named_seed("repeat", repeat, setup.measure_seed)
+        if context is None or drawn != seed:
+            chosen = torch.from_numpy(measured_examples(task, setup.samples, seed))
+            context, drawn = (
+                make_context(
+                    networks[0],
+                    task.train.inputs[chosen],
+                    task.train.targets[chosen],
+                    all_inputs=task.train.inputs,
+                    all_targets=task.train.targets,
+                    initial=networks[1],
+                    loss=setup.loss,
+                ),
+                seed,
+            )
         send("measuring", key)
         entry = proxy_entry(request.proxy)
         options = checked_options(entry, dict(request.options))
         # The seed is the cell's: two cells never share random directions, two runs always do.
-        found = measure_in(context, entry, options, named_seed(job.cell, request.label, setup.measure_seed))
+        found = measure_in(context, entry, options, named_seed(job.cell, request.label, seed))
         send(
             "measurement",
             {
@@ -196,6 +204,11 @@ def measure_cell(setup: Setup, job: MeasureJob, send: Callable[[str, Any], None]
                 "device": setup.device,
             },
         )
+
+
+def repeat_of(description: Record) -> int:
+    """0 for a first measurement, 1 for the second."""
+    return int(description.get("repeat", 0))
 
 
 def measured_examples(task: Any, samples: int, seed: int) -> Any:

@@ -124,6 +124,8 @@ def _exact_table(found: Ranked) -> list[str]:
 
 
 def _statuses(content: Mapping[str, Any], measurements: pd.DataFrame) -> list[str]:
+    if "repeat" in measurements.columns:
+        measurements = measurements[~(pd.to_numeric(measurements["repeat"], errors="coerce") > 0)]
     lines = ["| proxy | ok | not applicable | failed | most frequent reason |", "|---|---:|---:|---:|---|"]
     for entry in content["proxies"]:
         if entry["made_by_scorer"]:

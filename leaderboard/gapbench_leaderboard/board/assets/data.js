@@ -76,6 +76,7 @@ function ranking(target, task, family) {
       within: score(index, "tau_within", proxy),
       pooled: score(index, "tau_b", proxy),
       partial: score(index, "tau_partial", proxy),
+      repeatability: score(index, "repeatability", proxy),
       coverage: score(index, "coverage", proxy),
       seconds: score(everywhere, "seconds", proxy),
       simpson: score(index, "simpson", proxy) === 1,
@@ -123,10 +124,11 @@ function measured(proxy) {
   return found;
 }
 
-// Counts of the statuses and reasons of a proxy's measurements.
+// Counts of the statuses and reasons of a proxy's first measurements.
 function statuses(proxy) {
   const counts = new Map();
   for (const row of rowsOfProxy.get(proxy) || []) {
+    if (measurements.repeat && measurements.repeat[row] > 0) continue;
     const reason = (measurements.reason && measurements.reason[row]) || "";
     const status = measurements.status[row];
     const key = status === "ok" ? "ok" : reason ? `${status}: ${reason}` : status;

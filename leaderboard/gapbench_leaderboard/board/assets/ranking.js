@@ -10,6 +10,7 @@ const COLUMNS = [
   { key: "within", title: "within width", about: "The same among networks of equal family and equal width, where knowing the width does not help. If this vanishes, the proxy may only have seen the width." },
   { key: "pooled", title: "pooled", about: "tau-b over all networks of a task together, families and widths mixed, averaged over tasks. Easily misleading: compare it with the two columns before." },
   { key: "partial", title: "partial", about: "tau given family and log number of parameters." },
+  { key: "repeatability", title: "repeatable", about: "tau-b within families between two independent measurements of the proxy: other random numbers and other training examples. What is missing to 1 is chance in the measurement.", shown: scores.estimator.includes("repeatability") },
   { key: "models", title: "networks", about: "n/N: networks that it was measured on, of all that can be ranked. What is missing is never filled in; the reasons are below." },
   { key: "seconds", title: "seconds", about: "Mean seconds to measure it on one network.", ascending: true },
   { key: "invariances", title: "invariant to", about: "Changes of the parameters that leave the network's function and, for this proxy, its value unchanged.", text: true, shown: board.proxies.some((entry) => entry.invariances) },
@@ -143,10 +144,10 @@ const SHOWN = new Set(COLUMNS.map((column) => column.key));
 function newRow(row, choose) {
   const cell = (kind = "") => element("td", kind ? { class: kind } : {});
   const button = element("button", { type: "button", title: row.entry.summary, onclick: () => choose(row.proxy) }, breakable(row.proxy));
-  const parts = { button, bar: newBar(), rank: cell(), tau: cell(), within: cell(), pooled: cell(), partial: cell(), models: cell(), seconds: cell(), marks: cell("text"), barCell: cell("text"), marked: null };
+  const parts = { button, bar: newBar(), rank: cell(), tau: cell(), within: cell(), pooled: cell(), partial: cell(), repeatability: cell(), models: cell(), seconds: cell(), marks: cell("text"), barCell: cell("text"), marked: null };
   parts.barCell.append(parts.bar.picture);
   parts.line = element("tr", { "data-proxy": row.proxy },
-    parts.rank, element("td", { class: "text name" }, button), parts.barCell, parts.tau, parts.within, parts.pooled, parts.partial, parts.models, parts.seconds,
+    parts.rank, element("td", { class: "text name" }, button), parts.barCell, parts.tau, parts.within, parts.pooled, parts.partial, SHOWN.has("repeatability") ? parts.repeatability : null, parts.models, parts.seconds,
     SHOWN.has("invariances") ? element("td", { class: "text name" }, (row.entry.invariances || []).join(", ")) : null,
     SHOWN.has("audit") ? auditCell(row.entry) : null,
     parts.marks);
@@ -165,7 +166,7 @@ function rankingRow(row, place, limits, networks, state, choose) {
   attribute(parts.barCell, "data-low", exact(row.low));
   attribute(parts.barCell, "data-high", exact(row.high));
   setBar(parts.bar, row, place, limits);
-  for (const key of ["tau", "within", "pooled", "partial"]) setNumber(parts[key], row[key]);
+  for (const key of ["tau", "within", "pooled", "partial", "repeatability"]) setNumber(parts[key], row[key]);
   words(parts.models, `${row.models}/${networks === null ? "?" : networks}`);
   attribute(parts.seconds, "data-value", exact(row.seconds));
   attribute(parts.seconds, "title", exact(row.seconds));
