@@ -105,7 +105,9 @@ def score_population(
     frames = []
     for target in targets:
         found = []
-        for study in studies(population, values, repeats, target, axes, ranked_status, strata, given):
+        for study in studies(
+            population, values, repeats, target, axes, ranked_status, strata, given, seed_column or ""
+        ):
             noise, test_size = noise_of(study, correctness)
             made = study.with_proxies(baselines_of(study, seed))
             found.append(replace(made, noise=noise, test_size=test_size))

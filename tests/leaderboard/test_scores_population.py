@@ -179,6 +179,31 @@ def test_the_order_of_rows_and_other_proxies_change_nothing(scored) -> None:
     pd.testing.assert_frame_equal(ours, theirs)
 
 
+@pytest.mark.parametrize("examples", ["none", "binomial", "correctness"])
+def test_the_order_of_rows_changes_not_the_last_digit(examples: str) -> None:
+    """Noise is drawn network by network, of ceilings, the true gap, the noisy oracle: the same for each network."""
+    random = np.random.default_rng(11)
+    table = population().assign(train_error=0.0)
+    size = 40
+    table["gap"] = (table["gap"].clip(0, 1) * size).round() / size  # many ties
+    table["test_error"] = table["gap"]
+    bits = {c: np.arange(size) >= round(g * size) for c, g in zip(table["cell"], table["gap"])}
+    if examples != "none":
+        table["test_size"] = size
+    values = table["gap"] + 0.05 * random.standard_normal(len(table))
+    measured = measurements(table, noisy=values.to_numpy(), other=random.standard_normal(len(table)))
+    given = {"correctness": bits} if examples == "correctness" else {}
+    first = score_population(table, measured, axes=AXES, replicates=50, **given)
+    for seed in (3, 4):
+        shuffled = table.sample(frac=1, random_state=seed)
+        again = score_population(
+            shuffled, measured.sample(frac=1, random_state=seed), axes=AXES, replicates=50, **given
+        )
+        pd.testing.assert_frame_equal(first, again, check_exact=True)
+    if examples != "none":
+        assert {"tau_true_gap", "ceiling_network"} <= set(first["estimator"])
+
+
 def test_correctness_of_the_test_examples_replaces_independent_noise() -> None:
     random = np.random.default_rng(5)
     table = population().assign(test_size=200)

@@ -79,7 +79,8 @@ class CeilingTable:
             if noise is not None and len(deleting):
                 samples = np.concatenate([np.ones((1, len(own))), deleting[:, own]])
                 share = reliability(study.target[own], noise[:, own], samples)
-                ratio = np.divide(share[1:], share[0], out=np.ones(len(deleting)), where=share[1:] > 0)
+                known = (share[1:] > 0) & (share[0] > 0)  # with a share of 0 the family is left out
+                ratio = np.divide(share[1:], share[0], out=np.ones(len(deleting)), where=known)
                 relative[number, 1 + part.replicates :] = np.sqrt(ratio)
             found.append(
                 ceilings(

@@ -153,6 +153,7 @@ def studies(
     ranked_status: Collection[str],
     strata: Sequence[str] | None = None,
     given: Sequence[str] | None = None,
+    seed_column: str = "",
 ) -> list[Study]:
     """One study per task, tasks in sorted order: networks of the ranked status with a finite target.
 
@@ -168,7 +169,8 @@ def studies(
         chosen = eligible & (by_task == task)
         if not chosen.any():
             continue
-        networks = population.loc[chosen].reset_index(drop=True)
+        order = np.flatnonzero(chosen)[_own_order(population.loc[chosen], target, axes, seed_column)]
+        networks = population.iloc[order].reset_index(drop=True)
         if "parameters" in networks.columns:
             with np.errstate(divide="ignore", invalid="ignore"):
                 networks[LOG_PARAMETERS] = np.log(numeric(networks, "parameters"))
@@ -185,8 +187,8 @@ def studies(
                 configuration=group_codes(axis_codes(networks, identifying(networks, axes))),
                 family=np.searchsorted(np.array(names, dtype=str), families.astype(str)).astype(np.int64),
                 family_names=names,
-                proxies={name: values.loc[chosen, name].to_numpy() for name in values.columns},
-                repeats={name: repeats.loc[chosen, name].to_numpy() for name in repeats.columns},
+                proxies={name: values[name].to_numpy()[order] for name in values.columns},
+                repeats={name: repeats[name].to_numpy()[order] for name in repeats.columns},
                 strata=tuple(c for c in ("family", "width") if c in columns)
                 if strata is None
                 else tuple(strata),
@@ -196,6 +198,17 @@ def studies(
             )
         )
     return result
+
+
+def _own_order(
+    networks: pd.DataFrame, target: str, axes: Sequence[str], seed_column: str
+) -> NDArray[np.int64]:
+    """An order that the networks themselves decide, so that the order of a table's rows changes no score: random
+    numbers are drawn network by network, and sums are rounded in their order."""
+    configuration = group_codes(axis_codes(networks, identifying(networks, axes)))
+    named = [column for column in ("cell", seed_column) if column in networks.columns]
+    last = [axis_codes(networks, [column])[:, 0] for column in named]
+    return np.lexsort([*last, numeric(networks, target), configuration])
 
 
 def identifying(networks: pd.DataFrame, axes: Sequence[str]) -> list[str]:
