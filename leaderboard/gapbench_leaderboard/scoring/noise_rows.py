@@ -24,7 +24,7 @@ from .scope import Population, family_slice
 from .settings import Settings
 from .study import Study
 
-NOISE_DRAWS = 200
+NOISE_DRAWS = 1000
 ALL = ""
 """In the column `proxy`: a number of the population, not of a proxy."""
 
