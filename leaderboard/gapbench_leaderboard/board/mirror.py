@@ -26,6 +26,7 @@ ESTIMATORS = (
     "r2",
     "mae",
     "coverage",
+    "repeatability",
     "unreliable",
     "simpson",
     "p_random",
