@@ -47,7 +47,10 @@ def count_parameters(
 
 
 class _SkipInitialisation(TorchFunctionMode):
-    """Leave tensors as they are: on the meta device they have no values, and filling them is slow."""
+    """Leave tensors as they are: on the meta device they have no values, and filling them is slow.
+
+    Linear sequences are made on the CPU: timm's networks read the rates of stochastic depth from them.
+    """
 
     _FILLING = frozenset(
         getattr(torch.Tensor, name)
@@ -57,8 +60,10 @@ class _SkipInitialisation(TorchFunctionMode):
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        if func in self._FILLING:
+        if func in self._FILLING and args[0].is_meta:
             return args[0]
+        if func is torch.linspace:
+            return func(*args, **{"device": "cpu", **(kwargs or {})})
         return func(*args, **(kwargs or {}))
 
 

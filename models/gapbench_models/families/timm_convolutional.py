@@ -104,7 +104,8 @@ class ScaledRegNet(RegNet):
     """
 
     def _get_stage_args(self, cfg: Any, *args: Any, **kwargs: Any) -> Any:
-        stages, common = super()._get_stage_args(cfg, *args, **kwargs)
+        with torch.device("cpu"):  # older versions of timm compute the channels with tensors, also on "meta"
+            stages, common = super()._get_stage_args(cfg, *args, **kwargs)
         for stage in stages:
             stage["out_chs"] = scaled(stage["out_chs"], cfg.width, divisor=cfg.group_size)
         return stages, common
