@@ -12,13 +12,14 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from gapbench_leaderboard.board import build
+from gapbench_leaderboard.board import build, ranking_text
 from gapbench_leaderboard.board.csv_text import csv_text
 from gapbench_leaderboard.board.document import document, proxy_entries
 from gapbench_leaderboard.board.document_file import read_document
 from gapbench_leaderboard.board.markdown import markdown_text
 from gapbench_leaderboard.board.mirror import entry_records
 from gapbench_leaderboard.board.numbers import exact, rounded
+from gapbench_leaderboard.board.publishing import publish
 from gapbench_leaderboard.board.ranked import ranked
 from gapbench_leaderboard.board.scores_file import read_scores
 from gapbench_leaderboard.scores import BASELINES, COLUMNS, TableError
@@ -286,3 +287,19 @@ def test_suites_cannot_give_the_names_of_the_scorers_rows() -> None:
         with pytest.raises(GapbenchError, match="label"):
             proxy_requests([{"proxy": "param_norm", "label": label}], "here")
     assert proxy_requests([{"proxy": "param_norm", "label": "ü 😀"}], "here")[0].label == "ü 😀"
+
+
+def test_the_terminal_sets_the_same_rows_apart_as_the_board() -> None:
+    scores = scored(("one",), 8, 2, ("plain", "noise", "random"))[2]
+    proxies, _, baselines = ranking_text(scores, baselines=["noise"]).partition("baselines (not ranked)")
+    assert "random" in proxies
+    assert "noise" in baselines
+    assert "noise" not in proxies
+
+
+def test_what_wandb_refused_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("wandb")
+    board(tmp_path / "board", *CASE[:3], list(CASE[3]))
+    monkeypatch.setenv("WANDB_MODE", "nonsense")
+    with pytest.raises(TableError, match=r"could not write offline runs.*'online', 'offline'.*'nonsense'"):
+        publish(tmp_path / "board", project="demo", offline=True, folder=tmp_path / "out", seconds=120)

@@ -199,7 +199,16 @@ def remove_offline(folder: Path, identifiers: list[str]) -> None:
 def _upload(specification: Mapping[str, Any], seconds: float) -> list[str]:
     """Run `wandb_upload` for at most `seconds`; the identifiers that it finished."""
     lines = in_bounded_time("wandb_upload", specification, seconds)
-    return [line.partition(" ")[2] for line in lines if line.startswith("done ")]
+    done = [line.partition(" ")[2] for line in lines if line.startswith("done ")]
+    if specification["offline"] and not done and (said := _error_of(lines)):
+        raise TableError(f"wandb could not write offline runs to {specification['folder']}: {said}")
+    return done
+
+
+def _error_of(lines: list[str]) -> str:
+    """What wandb's last exception says, on one line; empty where there is none."""
+    starts = [k for k, line in enumerate(lines) if re.match(r"[\w.]+(Error|Exception|Exit)\b.*: ", line)]
+    return " ".join(" ".join(lines[starts[-1] :]).split())[:300] if starts else ""
 
 
 def in_bounded_time(module: str, specification: Mapping[str, Any], seconds: float) -> list[str]:
