@@ -287,12 +287,19 @@ def open_run(
         stored = store.meta("suite")
         if stored is None:
             raise GapbenchError(f"{path} has a run.sqlite, but no suite was run there yet.")
-        suite = _imported(stored) if stored.get("imported") else parse_suite(stored["text"], f"of {path}")
-        cells = tuple(store.meta("plan") or ())
-        requests = tuple(
-            ProxyRequest(name, tuple((k, v) for k, v in options), label)
-            for name, options, label in store.meta("proxies") or ()
-        )
+        try:
+            suite = _imported(stored) if stored.get("imported") else parse_suite(stored["text"], f"of {path}")
+            cells = tuple(store.meta("plan") or ())
+            requests = tuple(
+                ProxyRequest(name, tuple((k, v) for k, v in options), label)
+                for name, options, label in store.meta("proxies") or ()
+            )
+        except GapbenchError:
+            raise
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise GapbenchError(
+                f"{path} has a run.sqlite whose suite or list of proxies is damaged: {error!r}."
+            ) from error
         identities = {entry["id"] for entry in drafts}
         entries = [entry for entry in load_entries(path) if entry["id"] not in identities]
         entries += drafts

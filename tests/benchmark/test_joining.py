@@ -144,3 +144,21 @@ def test_a_joined_board_shows_the_audits_of_its_runs(runs: tuple[Path, Path], tm
         "parameter_count": "invariant 1/1",
     }
     assert (tmp_path / "out" / "board" / "invariances.csv").is_file()
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE meta SET value = '{' WHERE name = 'suite'",
+        "UPDATE meta SET value = '{\"a\": 1}' WHERE name = 'suite'",
+        "UPDATE meta SET value = '[1]' WHERE name = 'suite'",
+        "UPDATE meta SET value = '3' WHERE name = 'plan'",
+        "UPDATE meta SET value = '[[1]]' WHERE name = 'proxies'",
+    ],
+)
+def test_a_damaged_description_of_a_run_is_said(
+    runs: tuple[Path, Path], tmp_path: Path, statement: str
+) -> None:
+    copy = tampered(runs[0], tmp_path / "a", statement)
+    with pytest.raises(GapbenchError, match="damaged"):
+        open_run(copy)
