@@ -59,7 +59,7 @@ class Run:
         """Scores in the long form; see `gapbench_leaderboard.scores.score_population` for the columns."""
         from gapbench.population.store import Store
         from gapbench.tables import correctness
-        from gapbench_leaderboard.scores import MEASURED_BASELINES, score_population
+        from gapbench_leaderboard.scores import score_population
 
         population = self.rankable()
         measurements = self.measurements[self.measurements["cell"].isin(population["cell"])]
@@ -74,9 +74,15 @@ class Run:
             axes=self.suite.axes,
             correctness=bits,
             higher_means=self.directions(),
-            baselines=[r.label for r in self.proxies if r.proxy in MEASURED_BASELINES],
+            baselines=self.baselines(),
             **options,
         )
+
+    def baselines(self) -> list[str]:
+        """The labels of the measured baselines."""
+        from gapbench_leaderboard.scores import MEASURED_BASELINES
+
+        return [r.label for r in self.proxies if r.proxy in MEASURED_BASELINES]
 
     def directions(self) -> dict[str, str]:
         """Label -> `worse` or `better`."""
@@ -87,7 +93,6 @@ class Run:
 
     def build_board(self, scores: pd.DataFrame | None = None) -> Path:
         """Write `board/` afresh; returns the page."""
-        from gapbench.invariance.stored import read_invariances
         from gapbench.proxies.registry import proxy_entry
         from gapbench.submission.entry import board_entry
         from gapbench_leaderboard.board import build
@@ -120,9 +125,20 @@ class Run:
             },
             entries=entries,
             notes=self.notes(),
-            audit=read_invariances(self.folder),
+            audit=self._audit(),
         )
         return self.folder / "board" / "index.html"
+
+    def _audit(self) -> dict[str, Any] | None:
+        """The audit of the run; of runs that are joined, for each proxy that of the first that has one."""
+        from gapbench.invariance.stored import read_invariances
+
+        audits = [read_invariances(folder) for folder in self.sources or (self.folder,)]
+        found = [audit for audit in audits if audit is not None]
+        if not found:
+            return None
+        proxies = {label: rows for audit in reversed(found) for label, rows in audit["proxies"].items()}
+        return {**found[0], "proxies": proxies}
 
     def made_with(self) -> list[str]:
         """The software and devices that the run, or the runs that it joins, were made with, in words."""
@@ -271,12 +287,19 @@ def open_run(
         stored = store.meta("suite")
         if stored is None:
             raise GapbenchError(f"{path} has a run.sqlite, but no suite was run there yet.")
-        suite = _imported(stored) if stored.get("imported") else parse_suite(stored["text"], f"of {path}")
-        cells = tuple(store.meta("plan") or ())
-        requests = tuple(
-            ProxyRequest(name, tuple((k, v) for k, v in options), label)
-            for name, options, label in store.meta("proxies") or ()
-        )
+        try:
+            suite = _imported(stored) if stored.get("imported") else parse_suite(stored["text"], f"of {path}")
+            cells = tuple(store.meta("plan") or ())
+            requests = tuple(
+                ProxyRequest(name, tuple((k, v) for k, v in options), label)
+                for name, options, label in store.meta("proxies") or ()
+            )
+        except GapbenchError:
+            raise
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise GapbenchError(
+                f"{path} has a run.sqlite whose suite or list of proxies is damaged: {error!r}."
+            ) from error
         identities = {entry["id"] for entry in drafts}
         entries = [entry for entry in load_entries(path) if entry["id"] not in identities]
         entries += drafts

@@ -6,7 +6,7 @@ import itertools
 import math
 import re
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -18,6 +18,8 @@ from gapbench_models import list_models
 from gapbench_tasks import TaskError, canonical_option, list_tasks, task_entry, task_options
 
 TOP_LEVEL = {"name", "version", "summary", "training", "measure", "grid"}
+SCORER_ROWS = ("width", "hyperparameter_oracle", "noisy_oracle")
+"""`gapbench_leaderboard.scores.BASELINES`, without the time that its import takes."""
 GRID = {"task", "task_options", "training", "axes"}
 MEASURE = {"samples", "seed", "loss", "proxies"}
 SPECIAL_AXES = ("family", "width", "seed")
@@ -162,11 +164,21 @@ def proxy_requests(entries: Any, where: str) -> tuple[ProxyRequest, ...]:
                 name, tuple(sorted(options.items())), label or (f"{name}[{brackets}]" if brackets else name)
             )
         )
+    _refuse_labels(where, [label for _, _, label in parsed if label])
     labels = [request.label for request in requests]
     twice = sorted({label for label in labels if labels.count(label) > 1})
     if twice:
         raise GapbenchError(f"{where}: listed more than once: {', '.join(twice)}.")
     return tuple(requests)
+
+
+def _refuse_labels(where: str, labels: Sequence[str]) -> None:
+    """Labels that people choose must be names that a table can show, and not those of the scorer's own rows."""
+    for label in labels:
+        if not label.isprintable() or label != label.strip():
+            raise GapbenchError(f"{where}: the label {label!r} must be of printable characters.")
+        if label in SCORER_ROWS:
+            raise GapbenchError(f"{where}: every board has a row {label!r} of its own; choose another label.")
 
 
 def _option_type(where: str, option: str, value: Any, default: Any) -> None:

@@ -117,3 +117,48 @@ def test_another_suite_is_refused(runs: tuple[Path, Path], tmp_path: Path) -> No
     )
     with pytest.raises(GapbenchError, match=r"tiny version 1, .* of tiny version 2"):
         join([runs[0], tmp_path / "c"], [], tmp_path)
+
+
+def test_a_joined_board_shows_the_audits_of_its_runs(runs: tuple[Path, Path], tmp_path: Path) -> None:
+    def audited(run: Path, **verdicts: str) -> Path:
+        copy = tmp_path / run.name
+        shutil.copytree(run, copy)
+        proxies = {
+            label: [{"kind": "rescaling", "strength": 0.5, "verdict": verdict}]
+            for label, verdict in verdicts.items()
+        }
+        (copy / "invariances.json").write_text(json.dumps({"networks": 2, "seed": 0, "proxies": proxies}))
+        return copy
+
+    first = audited(runs[0], param_norm="not invariant", random="invariant")
+    second = audited(runs[1], random="not invariant", parameter_count="invariant")
+    joined = join([first, second], [], tmp_path / "out")
+    joined.build_board(
+        joined.scores(targets=("gap",), replicates=5, pair_replicates=2, prediction_replicates=2)
+    )
+    content = json.loads((tmp_path / "out" / "board" / "data.json").read_text())
+    marks = {entry["label"]: entry["audit_mark"] for entry in content["proxies"] if "audit_mark" in entry}
+    assert marks == {
+        "param_norm": "invariant 0/1",
+        "random": "invariant 1/1",  # of the first that has one
+        "parameter_count": "invariant 1/1",
+    }
+    assert (tmp_path / "out" / "board" / "invariances.csv").is_file()
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE meta SET value = '{' WHERE name = 'suite'",
+        "UPDATE meta SET value = '{\"a\": 1}' WHERE name = 'suite'",
+        "UPDATE meta SET value = '[1]' WHERE name = 'suite'",
+        "UPDATE meta SET value = '3' WHERE name = 'plan'",
+        "UPDATE meta SET value = '[[1]]' WHERE name = 'proxies'",
+    ],
+)
+def test_a_damaged_description_of_a_run_is_said(
+    runs: tuple[Path, Path], tmp_path: Path, statement: str
+) -> None:
+    copy = tampered(runs[0], tmp_path / "a", statement)
+    with pytest.raises(GapbenchError, match="damaged"):
+        open_run(copy)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gapbench_leaderboard.board.wandb_server import settings_files, unreachable
+from gapbench_leaderboard.board.wandb_server import _in_netrc, settings_files, unreachable
 
 KEY = "0" * 40
 
@@ -120,3 +120,32 @@ def test_files_are_read_as_wandb_reads_them(home: Path, text: str) -> None:
         global_settings=home / ".config" / "wandb" / "settings", local_settings=home / "wandb" / "settings"
     )
     assert settings_files() == dict(files.all())
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "found"),
+    [
+        (None, f"machine api.wandb.ai\n  login user\n  password {KEY}\n".encode(), True),
+        (
+            b"machine other\n  login a\n  password b\n",
+            f"machine api.wandb.ai password {KEY}\n".encode(),
+            False,
+        ),
+        (b"\xff\xfe\x00 nothing that is text", None, False),
+        (b"machine api.wandb.ai login user password", None, False),
+        (b'machine api.wandb.ai login user password ""\n', None, False),
+        (f"default login user password {KEY}\n".encode(), None, True),
+    ],
+)
+def test_keys_of_netrc_are_found_as_wandb_finds_them(
+    home: Path, first: bytes | None, second: bytes | None, found: bool
+) -> None:
+    for name, content in ((".netrc", first), ("_netrc", second)):
+        if content is not None:
+            (home / name).write_bytes(content)
+    wbauth = pytest.importorskip("wandb.sdk.lib.wbauth")
+    try:
+        theirs = wbauth.read_netrc_auth(host="https://api.wandb.ai") is not None
+    except UnicodeDecodeError:
+        theirs = False
+    assert _in_netrc("api.wandb.ai") == theirs == found

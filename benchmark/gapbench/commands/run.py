@@ -72,7 +72,7 @@ def finish(result: object) -> None:
         scores = result.scores()
         page = result.build_board(scores)
         click.echo("")
-        click.echo(ranking_text(scores))
+        click.echo(ranking_text(scores, baselines=result.baselines()))
         click.echo(f"\nBoard: {page} (and board.md, scores.csv, population.csv, measurements.csv beside it)")
     else:
         click.echo("Too few converged networks with measurements for a ranking; no board was built.")

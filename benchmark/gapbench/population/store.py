@@ -128,7 +128,7 @@ class Store:
         """A stored JSON value, None where there is none."""
         with disk_errors(self.path):
             row = self._db.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
-        return None if row is None else json.loads(row[0])
+        return None if row is None else self._json(row[0], name)
 
     def environments(self) -> list[dict[str, Any]]:
         """What the run was made with, one record per start of `gapbench run`, oldest first."""
@@ -136,7 +136,13 @@ class Store:
             rows = self._db.execute(
                 "SELECT value FROM meta WHERE name LIKE 'environment %' ORDER BY name"
             ).fetchall()
-        return [json.loads(row[0]) for row in rows]
+        return [self._json(row[0], "environment") for row in rows]
+
+    def _json(self, text: Any, name: str) -> Any:
+        try:
+            return json.loads(text)
+        except (ValueError, TypeError) as error:
+            raise GapbenchError(f"The run database {self.path} is damaged: its {name} is no JSON.") from error
 
     def set_meta(self, name: str, value: Any) -> None:
         with disk_errors(self.path):

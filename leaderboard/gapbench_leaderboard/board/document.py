@@ -15,6 +15,7 @@ from .invariances import invariance_mark
 from .numbers import plain, plain_cells
 
 FORMAT = 1
+EXACT_IN_SCRIPTS = 2**53 - 1
 
 SCORER_BASELINES = {
     "width": "The width multiplier itself. Made by the scorer; no proxy may see it.",
@@ -37,7 +38,8 @@ def document(
     """The content of `data.json`.
 
     `population`, `measurements` and `scores` are tables by column. A column is a list of cells (null where
-    missing), or, for text that repeats, `{"names": [...], "codes": [...]}` with code -1 where missing.
+    missing), or, for text that repeats, `{"names": [...], "codes": [...]}` with code -1 where missing. Whole
+    numbers beyond 2^53 are texts: a script would round them.
     `proxies` lists the entries: what was measured, under which label, with which options.
     """
     described = proxy_entries(measurements, scores, entries)
@@ -48,7 +50,7 @@ def document(
             entry["audit_mark"] = invariance_mark(entry["audit"])
     return {
         "format": FORMAT,
-        "suite": plain(dict(suite)),
+        "suite": _unrounded(plain(dict(suite))),
         "notes": plain(list(notes)),
         "axes": plain(list(axes)),
         "targets": plain(list(dict.fromkeys(scores["target"]))),
@@ -77,8 +79,8 @@ def proxy_entries(
         if made:
             entry = {"proxy": label, "summary": SCORER_BASELINES.get(label, "Made by the scorer.")}
         entry = {**entry, "label": label, "made_by_scorer": made}
-        entry["baseline"] = made or str(entry.get("proxy", label)) in MEASURED_BASELINES
-        found.append(plain(entry))
+        entry["baseline"] = label in BASELINES or str(entry.get("proxy", label)) in MEASURED_BASELINES
+        found.append(_unrounded(plain(entry)))
     return found
 
 
@@ -91,8 +93,19 @@ def columns(frame: pd.DataFrame) -> dict[str, Any]:
     """A table by column; text that repeats is coded."""
     result: dict[str, Any] = {}
     for position, name in enumerate(frame.columns):
-        result[plain(str(name))] = _coded(plain_cells(frame.iloc[:, position]))
+        column = frame.iloc[:, position]
+        cells = plain_cells(column)
+        result[plain(str(name))] = _coded(cells if column.dtype.kind == "f" else _unrounded(cells))
     return result
+
+
+def _unrounded(value: Any) -> Any:
+    """Whole numbers that scripts cannot hold as text, also within lists and tables."""
+    if type(value) is int:
+        return value if abs(value) <= EXACT_IN_SCRIPTS else str(value)
+    if isinstance(value, dict):
+        return {key: _unrounded(entry) for key, entry in value.items()}
+    return [_unrounded(entry) for entry in value] if isinstance(value, list) else value
 
 
 def _coded(cells: list[Any]) -> Any:

@@ -53,9 +53,10 @@ class Record:
 def entry_records(document: Mapping[str, Any], scores: pd.DataFrame) -> list[Record]:
     """A record per entry of a board's document, in its order.
 
-    The summary's keys are `target/scope/estimator` with the scope `all` (mean over tasks) or the task's name;
-    where an interval exists, also `.../estimator_low` and `..._high`; `.../models` counts the networks. What
-    is undefined is absent: numbers stay numbers.
+    The summary's keys are `target/scope/estimator` with the scope `all` (mean over tasks) or the task's name
+    (`/` and `%` in it as `%2F` and `%25`, a task of the name `all` as `%61ll`); where an interval exists, also
+    `.../estimator_low` and `..._high`; `.../models` counts the networks. What is undefined is absent: numbers
+    stay numbers.
     """
     suite = document["suite"]
     chosen = scores[(scores["family"].fillna("") == "") & scores["estimator"].isin(ESTIMATORS)]
@@ -83,7 +84,7 @@ def _record(entry: Mapping[str, Any], suite: Mapping[str, Any], rows: pd.DataFra
     }
     summary: dict[str, float | int] = {}
     for row in [] if rows is None else rows.to_dict("records"):
-        scope = f"{plain(row['target'])}/{plain(row['task']) or 'all'}"
+        scope = f"{_part(row['target'])}/{_scope(row['task'])}"
         for suffix, column in (("", "value"), ("_low", "low"), ("_high", "high")):
             number = plain(row[column])
             if isinstance(number, (int, float)):
@@ -103,3 +104,14 @@ def _record(entry: Mapping[str, Any], suite: Mapping[str, Any], rows: pd.DataFra
         summary=summary,
         tags=(*tags, f"{suite.get('name')}-v{suite.get('version')}"[:64]),
     )
+
+
+def _scope(task: Any) -> str:
+    """`all` for the mean over tasks, and nothing else."""
+    name = _part(task)
+    return "%61ll" if name == "all" else name or "all"
+
+
+def _part(name: Any) -> str:
+    """A name as one part of a key."""
+    return str(plain(name) or "").replace("%", "%25").replace("/", "%2F")

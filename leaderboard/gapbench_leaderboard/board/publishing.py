@@ -22,7 +22,8 @@ import pandas as pd
 
 from gapbench_leaderboard.scores import TableError
 
-from .document import FORMAT, baseline_labels
+from .document import baseline_labels
+from .document_file import read_document
 from .mirror import entry_records, leaderboard_identifier
 from .numbers import plain_cells
 from .ranked import ranked
@@ -142,21 +143,8 @@ def specify(
     board: Path, project: str, entity: str | None, weights: Path | None, database: Path | None
 ) -> dict[str, Any]:
     """Everything that `wandb_upload` needs, as plain JSON."""
-    path = board / "data.json"
-    if not path.is_file():
-        raise TableError(f"{board} holds no board (no data.json); make it with: gapbench board RUN")
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-        suite, number = document["suite"], document["format"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise TableError(
-            f"{path} is not the data of a board; make it again with: gapbench board RUN"
-        ) from error
-    if number != FORMAT:
-        raise TableError(
-            f"{path} is of format {number}, written by another version of gapbench; this one writes {FORMAT}. "
-            "Make it again with: gapbench board RUN"
-        )
+    document = read_document(board)
+    suite = document["suite"]
     scores = read_scores(board)
     name = f"{suite.get('name')}-v{suite.get('version')}"
     tables: dict[str, Any] = {"scores": _table(scores)}
@@ -211,7 +199,16 @@ def remove_offline(folder: Path, identifiers: list[str]) -> None:
 def _upload(specification: Mapping[str, Any], seconds: float) -> list[str]:
     """Run `wandb_upload` for at most `seconds`; the identifiers that it finished."""
     lines = in_bounded_time("wandb_upload", specification, seconds)
-    return [line.partition(" ")[2] for line in lines if line.startswith("done ")]
+    done = [line.partition(" ")[2] for line in lines if line.startswith("done ")]
+    if specification["offline"] and not done and (said := _error_of(lines)):
+        raise TableError(f"wandb could not write offline runs to {specification['folder']}: {said}")
+    return done
+
+
+def _error_of(lines: list[str]) -> str:
+    """What wandb's last exception says, on one line; empty where there is none."""
+    starts = [k for k, line in enumerate(lines) if re.match(r"[\w.]+(Error|Exception|Exit)\b.*: ", line)]
+    return " ".join(" ".join(lines[starts[-1] :]).split())[:300] if starts else ""
 
 
 def in_bounded_time(module: str, specification: Mapping[str, Any], seconds: float) -> list[str]:

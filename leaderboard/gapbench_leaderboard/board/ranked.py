@@ -20,6 +20,8 @@ BESIDE = {
     "seconds": "seconds",
 }
 """Columns beside the headline and their estimators."""
+WHOLE = ("few_distinct", "seconds")
+"""Estimators that are one number for all networks, in whatever scope they are shown."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +53,11 @@ def ranked(
     text = scores[["task", "family", "proxy"]].fillna("").astype(str)
     scope = scores[(scores["target"] == target) & (text["task"] == task) & (text["family"] == family)]
     scope = scope.assign(proxy=text.loc[scope.index, "proxy"])
+    everywhere = scores[(scores["target"] == target) & (text["task"] == "") & (text["family"] == "")]
+    everywhere = everywhere.assign(proxy=text.loc[everywhere.index, "proxy"])
     for column, estimator in BESIDE.items():
-        rows = scope[scope["estimator"] == estimator].drop_duplicates("proxy").set_index("proxy")
+        own = everywhere if estimator in WHOLE else scope
+        rows = own[own["estimator"] == estimator].drop_duplicates("proxy").set_index("proxy")
         for name, source in ((column, "value"), (f"{column}_low", "low"), (f"{column}_high", "high")):
             table[name] = rows[source].reindex(table["proxy"]).to_numpy(dtype=float)
     table["baseline"] = table["proxy"].isin([*BASELINES, *baselines])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import json
+import os
 from pathlib import Path
 
 import pandas as pd
@@ -10,6 +12,8 @@ import pandas as pd
 from gapbench_leaderboard.scores import COLUMNS, TableError
 
 NUMBERS = ("value", "low", "high")
+KEYS = ["task", "family", "target", "proxy", "estimator"]
+"""Of which no two rows may share all."""
 
 
 def read_scores(path: Path) -> pd.DataFrame:
@@ -19,27 +23,56 @@ def read_scores(path: Path) -> pd.DataFrame:
     last digit.
 
     Raises:
-        TableError: if there is no such file, or it is not a board's scores.
+        TableError: if there is no such file, it is not a board's scores, or it is damaged: cut off, or with
+            two rows for one number.
     """
     path = Path(path)
     places = [path] if path.is_file() else [path / "scores.csv", path / "board" / "scores.csv"]
     file = next((place for place in places if place.is_file()), None)
     if file is None:
         raise TableError(f"{path}: there is no scores.csv (looked for {', '.join(map(str, places))})")
-    try:
-        table = pd.read_csv(file, dtype=str, keep_default_na=False, na_filter=False)
-    except (ValueError, OSError) as error:
-        raise TableError(f"{file}: cannot be read as CSV: {error}") from error
-    missing = [column for column in COLUMNS if column not in table.columns]
-    if missing:
-        raise TableError(f"{file}: not the scores of a board; it lacks the columns {', '.join(missing)}")
+    table = _texts(file)
     try:
         for column in NUMBERS:
             table[column] = [float(text) if text else float("nan") for text in table[column]]
         table["models"] = [int(float(text)) if text else 0 for text in table["models"]]
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         raise TableError(f"{file}: a number cannot be read: {error}") from error
+    twice = table[table.duplicated(KEYS)]
+    if len(twice):
+        shown = ", ".join(f"{name} {twice.iloc[0][name]!r}" for name in KEYS)
+        raise TableError(f"{file}: has more than one row of {shown}")
     return table[COLUMNS]
+
+
+def _texts(file: Path) -> pd.DataFrame:
+    """The cells as they stand in the file."""
+    try:
+        with file.open(newline="", encoding="utf-8-sig") as stream:
+            rows = csv.reader(stream, strict=True)
+            header = next(rows, [])
+            fitting = all(
+                len(row) in (0, len(header)) for row in rows
+            )  # pandas fills up those that are too short
+        whole = _last_byte(file) in (b"\n", b"\r")  # else the last number may be the start of another
+        missing = [column for column in COLUMNS if column not in header]
+        if missing:
+            raise TableError(f"{file}: not the scores of a board; it lacks the columns {', '.join(missing)}")
+        if len(set(header)) < len(header) or not whole or not fitting:
+            raise TableError(
+                f"{file}: is cut off, or its rows have more or fewer values than the first line has distinct names"
+            )
+        return pd.read_csv(file, dtype=str, keep_default_na=False, na_filter=False)
+    except TableError:
+        raise
+    except (csv.Error, ValueError) as error:
+        raise TableError(f"{file}: cannot be read as CSV: {error}") from error
+
+
+def _last_byte(file: Path) -> bytes:
+    with file.open("rb") as stream:
+        stream.seek(max(0, stream.seek(0, os.SEEK_END) - 1))
+        return stream.read()
 
 
 def suite_of(path: Path) -> str | None:
@@ -50,5 +83,5 @@ def suite_of(path: Path) -> str | None:
     try:
         suite = json.loads(file.read_text(encoding="utf-8"))["suite"] if file is not None else None
         return None if suite is None else f"{suite['name']} version {suite['version']}"
-    except (ValueError, KeyError, TypeError, OSError):
+    except (ValueError, KeyError, TypeError, OSError, RecursionError):
         return None

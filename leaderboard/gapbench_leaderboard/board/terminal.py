@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import pandas as pd
+
+from gapbench_leaderboard.scores import MEASURED_BASELINES
 
 from .numbers import rounded
 from .ranked import ranked
@@ -22,10 +24,12 @@ MARKS = {
 }
 
 
-def ranking_text(scores: pd.DataFrame, target: str = "gap") -> str:
+def ranking_text(
+    scores: pd.DataFrame, target: str = "gap", baselines: Collection[str] = MEASURED_BASELINES
+) -> str:
     """The ranking over all tasks and families: rank, headline tau with its 95 % interval, tau within width,
     pooled tau, networks used of those that could be ranked, and marks, which are spelled out below."""
-    found = ranked(scores, target=target)
+    found = ranked(scores, target=target, baselines=baselines)
     if found is None:
         return f"No proxy could be ranked by {target}: the scores hold no rank coefficient for it."
     table = found.table

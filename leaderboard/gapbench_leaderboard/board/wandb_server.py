@@ -85,11 +85,12 @@ def _shown(proxy: str) -> str:
 
 
 def _in_netrc(netloc: str) -> bool:
+    """The second name is used only where there is no file of the first; an unreadable file counts as none."""
     named = os.environ.get("NETRC")
-    for path in [named] if named else ["~/.netrc", "~/_netrc"]:
-        try:
-            if netrc.netrc(os.path.expanduser(path)).authenticators(netloc):
-                return True
-        except (OSError, netrc.NetrcParseError):
-            continue
-    return False
+    places = [Path(name).expanduser() for name in ([named] if named else ["~/.netrc", "~/_netrc"])]
+    path = next((place for place in places if place.exists()), places[0])
+    try:
+        found = netrc.netrc(str(path)).authenticators(netloc)
+    except (OSError, netrc.NetrcParseError, UnicodeDecodeError):
+        return False
+    return found is not None and bool(found[2])

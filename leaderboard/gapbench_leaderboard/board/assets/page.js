@@ -26,6 +26,12 @@ function readFragment() {
   if (!["all", ...auditKinds].includes(state.invariant)) state.invariant = "";
   if (!["light", "dark"].includes(state.theme)) state.theme = "";
   if (!board.tasks.includes(state.plotTask)) state.plotTask = KEPT.plotTask;
+  // What no control can show would filter unseen.
+  if (!COLUMNS.some((column) => column.key === state.sort)) state.sort = KEPT.sort;
+  if (!["auto", "linear", "log"].includes(state.log)) state.log = KEPT.log;
+  if (!HEAT_KINDS.some(([kind]) => kind === state.heat)) state.heat = KEPT.heat;
+  if (!/^[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$/i.test(state.cost) || !Number.isFinite(Number(state.cost))) state.cost = "";
+  if (!hasVerified) state.verified = false;
   if (!entryOf.has(state.proxy)) state.proxy = firstProxy();
 }
 
@@ -192,6 +198,12 @@ function draw() {
 }
 
 let drawnAt = 0;
+// The fragment holds the view, so that the link to the ranking must not replace it.
+document.querySelector("a.skip").addEventListener("click", (event) => {
+  event.preventDefault();
+  byId("ranking-title").focus();
+  byId("ranking-title").scrollIntoView();
+});
 readFragment();
 drawHeader();
 drawGlossary();

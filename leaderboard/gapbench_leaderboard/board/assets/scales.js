@@ -1,12 +1,13 @@
 // From numbers to places.
 function niceTicks(low, high, count) {
-  const span = high - low || 1;
-  const raw = span / count;
+  const raw = high / count - low / count || 1 / count; // no difference that could overflow
   const power = 10 ** Math.floor(Math.log10(raw));
   const step = [1, 2, 5, 10].map((factor) => factor * power).find((candidate) => candidate >= raw * 0.999) || raw;
+  const first = Math.ceil(low / step - 1e-9), last = Math.floor(high / step + 1e-9);
   const ticks = [];
-  for (let k = Math.ceil(low / step - 1e-9); k * step <= high + step * 1e-9; k++) ticks.push(Number((k * step).toPrecision(12)));
-  return ticks;
+  if (!(last - first < 100) || Math.max(Math.abs(first), Math.abs(last)) > 1e12) return ticks; // finer than numbers are
+  for (let k = first; k <= last; k++) ticks.push(Number((k * step).toPrecision(12)));
+  return ticks.filter(Number.isFinite);
 }
 
 function logTicks(low, high, count) {
@@ -16,21 +17,26 @@ function logTicks(low, high, count) {
   for (let power = from; power <= to; power += every) {
     for (const factor of every === 1 && 3 * (to - from) <= count ? [1, 2, 5] : [1]) ticks.push(factor * 10 ** power);
   }
-  const inside = ticks.filter((tick) => tick >= low * 0.999 && tick <= high * 1.001);
+  const inside = ticks.filter((tick) => tick > 0 && tick < Infinity && tick >= low * 0.999 && tick <= high * 1.001);
   return inside.length >= 2 ? inside : niceTicks(low, high, 4).filter((tick) => tick > 0);
 }
 
-// A scale over [low, high] of the values, with a margin; a constant gets room on both sides.
+// A scale over [low, high] of the values, with a margin; a constant, which may be one but for rounding, gets room on
+// both sides.
 function scale(values, from, to, log) {
   let low = Infinity, high = -Infinity;
   for (const value of values) { if (value < low) low = value; if (value > high) high = value; }
   if (low > high) { low = log ? 1 : 0; high = log ? 10 : 1; }
   const forward = log ? Math.log10 : (value) => value;
   let a = forward(low), b = forward(high);
-  const room = b > a ? (b - a) * 0.04 : Math.max(Math.abs(a) * 0.1, log ? 0.1 : 1e-6);
-  a -= room; b += room;
-  const place = (value) => from + ((forward(value) - a) / (b - a)) * (to - from);
-  const back = (value) => (log ? 10 ** value : value);
+  const wide = b / 2 - a / 2 > Number.MAX_VALUE / 4; // so that differences are taken of halves
+  const constant = !wide && b - a <= 1e-12 * Math.max(Math.abs(a), Math.abs(b), log ? 1 : 0);
+  const room = constant ? Math.max(Math.abs(a) * 0.1, log ? 0.1 : 1e-6) : (b * 0.04 - a * 0.04);
+  const finite = (value) => Math.max(-Number.MAX_VALUE, Math.min(Number.MAX_VALUE, value));
+  a = finite(a - room); b = finite(b + room);
+  const unit = wide ? 0.5 : 1, length = b * unit - a * unit;
+  const place = (value) => from + ((forward(value) * unit - a * unit) / length) * (to - from);
+  const back = (value) => (log ? Math.max(Number.MIN_VALUE, finite(10 ** value)) : value);
   const most = Math.max(3, Math.round(Math.abs(to - from) / (from > to ? 65 : 110)));
   place.ticks = log ? logTicks(back(a), back(b), most) : niceTicks(a, b, most);
   return place;

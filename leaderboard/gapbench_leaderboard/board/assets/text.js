@@ -17,6 +17,7 @@ function short(value) {
 }
 
 function exact(value) {
+  if (Object.is(value, -0)) return "-0.0";
   return value === null || value === undefined ? "" : String(value);
 }
 
