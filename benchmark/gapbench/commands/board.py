@@ -23,8 +23,8 @@ def board_command(runs: tuple[Path, ...], out: Path | None, serve: bool, port: i
     from gapbench.joining import join
     from gapbench.running import open_run
 
-    if out is not None and out.exists() and not out.is_dir():
-        raise GapbenchError(f"--out {out} is a file; give a folder for the joined board")
+    if out is not None:
+        _check_out(out)
     folders = [path for path in dict.fromkeys(runs) if path.suffix != ".json"]
     entries = [path for path in dict.fromkeys(runs) if path.suffix == ".json"]
     if not folders:
@@ -48,3 +48,17 @@ def board_command(runs: tuple[Path, ...], out: Path | None, serve: bool, port: i
         show(result.folder / "board", port, click.echo)
     if failed is not None:
         raise failed
+
+
+def _check_out(out: Path) -> None:
+    """A joined board replaces an earlier one of its kind, and nothing else."""
+    from gapbench.errors import GapbenchError
+    from gapbench_leaderboard.board.scores_file import suite_of
+
+    if out.exists() and not out.is_dir():
+        raise GapbenchError(f"--out {out} is a file; give a folder for the joined board")
+    if (out / "run.sqlite").exists():
+        raise GapbenchError(f"--out {out} is a run, whose own board would be lost; give another folder")
+    board = out / "board"
+    if board.exists() and not (board.is_dir() and (not any(board.iterdir()) or suite_of(board))):
+        raise GapbenchError(f"--out {out} holds a {board.name} that is none of gapbench; give another folder")
