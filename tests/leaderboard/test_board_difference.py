@@ -47,6 +47,19 @@ def test_every_kind_of_change() -> None:
     assert "same" not in text
 
 
+def test_boards_of_few_configurations_prove_nothing() -> None:
+    def few(tau: float, error: float, flag: float) -> pd.DataFrame:
+        row = ("", "", "gap", "x", "unreliable", flag, math.nan, math.nan, 10)
+        return pd.concat([scores({"x": (tau, error, 1)}), pd.DataFrame([row], columns=COLUMNS)])
+
+    for before, after in ((0.0, 1.0), (1.0, 0.0), (1.0, 1.0)):
+        table = difference(few(0.2, 0.1, before), few(1.0, 0.0, after))
+        assert list(table["change"]) == ["too few configurations"]
+        assert math.isnan(table["p"].iloc[0])
+        assert "(too few configurations)" in difference_text(table)
+    assert list(difference(few(0.2, 0.1, 0.0), few(1.0, 0.0, 0.0))["change"]) == ["significant"]
+
+
 def test_an_undefined_tau_is_no_change_of_value() -> None:
     table = difference(
         scores({"x": (math.nan, math.nan, math.nan)}), scores({"x": (math.nan, math.nan, math.nan)})

@@ -666,6 +666,8 @@ def test_colours_have_contrast() -> None:
             assert contrast(colour[text], colour[ground]) >= 4.5, (text, ground)  # WCAG 2.2, 1.4.3
         assert contrast(colour["ink"], blended(colour["positive"], colour["ground"], 0.5)) >= 4.5  # heat map
         assert contrast(colour["ink"], blended(colour["negative"], colour["ground"], 0.5)) >= 4.5
+        for sign in ("positive", "negative"):  # a pale cell
+            assert contrast(colour["quiet"], blended(colour[sign], colour["ground"], 0.15)) >= 4.5
         for mark in ("w0", "w1", "w2", "w3", "w4", "accent", "base"):
             assert contrast(colour[mark], colour["ground"]) >= 3, mark  # WCAG 2.2, 1.4.11
 

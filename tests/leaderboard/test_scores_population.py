@@ -260,3 +260,51 @@ def test_wrong_tables_are_refused_with_what_is_wrong(change, message: str) -> No
     table = population()
     with pytest.raises(TableError, match=message):
         score_population(*change(table, measurements(table, x=table["gap"].to_numpy())), axes=AXES)
+
+
+def test_few_networks_in_perfect_order_are_no_proof() -> None:
+    """Six configurations: a perfect proxy cannot be told from a constant one; with eighty it can."""
+
+    def rank_of(levels: int) -> tuple[dict[str, float], float]:
+        rates = [0.1 * k for k in range(levels)]
+        table = pd.DataFrame(
+            {"cell": [f"c{k}" for k in range(levels)], "task": "a", "family": "mlp", "width": 1.0, "seed": 0}
+            | {"status": "converged", "gap": np.linspace(0.1, 0.5, levels), "learning_rate": rates}
+        )
+        measured = measurements(table, perfect=table["gap"].to_numpy(), constant=np.ones(levels))
+        scores = score_population(table, measured, axes=["learning_rate"], replicates=50)
+        own = scores[(scores["task"] == "") & (scores["family"] == "")]
+        ranks = own[own["estimator"] == "rank"].set_index("proxy")["value"].to_dict()
+        return ranks, value_of(scores, "perfect", "p_random")
+
+    ranks, p = rank_of(6)
+    assert ranks == {"perfect": 1, "constant": 1}
+    assert p == pytest.approx(2 * 0.5**3)
+    ranks, p = rank_of(80)
+    assert ranks == {"perfect": 1, "constant": 2}
+    assert p == pytest.approx(2 * 0.5**40)
+
+
+def test_granulated_counts_the_networks_that_it_rests_on() -> None:
+    """An axis that varies in one family only; of that family one configuration has no partner."""
+    rows = [("mlp", r, b) for r in (0.1, 0.2, 0.3) for b in (8, 16)] + [("cnn", 0.1, b) for b in (8, 16)]
+    rows.append(("mlp", 0.1, 32))
+    table = pd.DataFrame(
+        [
+            {"family": f, "learning_rate": r, "batch_size": b, "seed": s, "task": "a", "width": 1.0}
+            for f, r, b in rows
+            for s in (0, 1)
+        ]
+    ).assign(status="converged")
+    random = np.random.default_rng(0)
+    table["cell"] = [f"c{k}" for k in range(len(table))]
+    table["gap"] = random.random(len(table))
+    measured = measurements(table, noisy=random.random(len(table)))
+    scores = score_population(table, measured, axes=["learning_rate", "batch_size"], replicates=20)
+    own = scores[(scores["proxy"] == "noisy") & (scores["task"] == "a")].set_index(["family", "estimator"])
+    models = own["models"]
+    assert models["", "granulated:learning_rate"] == 12
+    assert models["", "granulated:batch_size"] == 18
+    assert models["", "granulated"] == 18
+    assert models["cnn", "granulated:batch_size"] == 4
+    assert models["", "tau"] == 18

@@ -149,3 +149,29 @@ def test_counts_by_dyads_are_those_pair_by_pair(seed: int) -> None:
     expected = count_listed(x, y, pairs, lay_out(draws[:, configuration]))
     for name in ("difference", "untied_x", "untied_y", "pairs"):
         assert (getattr(found, name) == getattr(expected, name)).all()
+
+
+@pytest.mark.parametrize("count", [2, 3, 6, 12, 40])
+@pytest.mark.parametrize(("value", "reach"), [(1.0, 1.0), (-0.5, 1.0), (1.0, 2.0), (2.0, 2.0)])
+def test_where_nothing_changes_the_value_few_configurations_prove_nothing(
+    count: int, value: float, reach: float
+) -> None:
+    """A standard error of 0 is no certainty: p follows from disjoint pairs that all say the same."""
+    sampling = Sampling.of(20, [np.arange(count)])
+    values = np.full(1 + 20 + count, value)
+    assert sampling.standard_error(values) == 0
+    found = float(two_sided_p(values, sampling, reach))
+    assert found == pytest.approx(min(1.0, 2 * (reach / (reach + abs(value))) ** (count // 2)))
+    # at least what the worst distribution of mean 0 gives: v, or -reach
+    random = np.random.default_rng(count)
+    says_v = random.random((200_000, count // 2)) < reach / (reach + abs(value))
+    assert found >= 0.9 * says_v.all(axis=1).mean()
+
+
+def test_differences_stay_within_two() -> None:
+    random = np.random.default_rng(2)
+    sampling = Sampling.of(200, [np.arange(5)])
+    values = np.concatenate([[1.6], 1.6 + random.standard_normal(200), 1.6 + random.standard_normal(5)])
+    low, high = interval(values, sampling, bounded=False)
+    assert high == 2
+    assert low >= -2

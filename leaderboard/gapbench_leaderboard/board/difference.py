@@ -11,6 +11,8 @@ from gapbench_leaderboard.scores import TableError
 from .numbers import rounded
 
 SIGNIFICANCE = 0.05
+FEW = "too few configurations"
+ESTIMATORS = {"tau": "tau", "error": "tau_standard_error", "rank": "rank", "few": "unreliable"}
 COLUMNS = [
     "target",
     "task",
@@ -28,7 +30,8 @@ COLUMNS = [
 def difference(before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
     """The headlines of two boards side by side, for every target and task (empty: mean over tasks).
 
-    `change`: `added`, `removed`, `same` (equal to the last digit), `significant` or `within noise`. p is
+    `change`: `added`, `removed`, `same` (equal to the last digit), `significant`, `within noise`, or `too few
+    configurations` (fewer than 30 on either board: what their errors are is not known well enough). p is
     two-sided, of the difference over the root of the sum of squares of both standard errors, after Holm's
     correction over all headlines that differ. Boards that share networks have errors that agree in part, so
     that the test is cautious: a difference may be real and not called significant.
@@ -60,6 +63,8 @@ def difference(before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
             }
         )
     table = pd.DataFrame(rows, columns=COLUMNS)
+    differing = table["change"] == "differs"
+    table.loc[differing & (joined[["few_before", "few_after"]] == 1).any(axis=1).to_numpy(), "change"] = FEW
     differing = table["change"] == "differs"
     table.loc[~differing, "p"] = math.nan
     table.loc[differing, "p"] = _holm(list(table.loc[differing, "p"]))
@@ -112,7 +117,7 @@ def _headlines(scores: pd.DataFrame) -> pd.DataFrame:
     own = scores[(scores["family"].fillna("") == "") & (scores["proxy"].fillna("") != "")]
     keys = ["target", "task", "proxy"]
     parts = {}
-    for column, estimator in (("tau", "tau"), ("error", "tau_standard_error"), ("rank", "rank")):
+    for column, estimator in ESTIMATORS.items():
         rows = own[own["estimator"] == estimator].fillna({"task": ""})
         parts[column] = rows.set_index(keys)["value"].astype(float)
     return pd.DataFrame(parts).loc[parts["tau"].index]

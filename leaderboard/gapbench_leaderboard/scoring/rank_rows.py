@@ -162,7 +162,8 @@ def granulated_rows(rows: Rows, population: Population, proxy: str) -> None:
 def _estimate_row(
     rows: Rows, population: Population, proxy: str, name: str, estimate: Estimate, scope: Scope
 ) -> None:
-    models, sampling = population.models(proxy, scope), population.sampling(scope)
+    models = population.models(proxy, scope) if estimate.models is None else estimate.models
+    sampling = population.sampling(scope)
     rows.add_coefficient(proxy, name, estimate.values, models, scope, sampling, error=estimate.error)
 
 

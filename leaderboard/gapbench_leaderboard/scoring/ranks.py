@@ -46,7 +46,9 @@ def ranks(population: Population, proxies: Sequence[str], scope: Scope) -> dict[
     if not pairs:
         return rank
     differences = np.stack([paired_difference(population, *pair, scope) for pair in pairs])
-    for (first, second), value, p in zip(pairs, differences[:, 0], holm(two_sided_p(differences, sampling))):
+    for (first, second), value, p in zip(
+        pairs, differences[:, 0], holm(two_sided_p(differences, sampling, 2.0))
+    ):
         if p < SIGNIFICANCE:
             rank[second if value > 0 else first] += 1
     return rank

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -46,6 +46,8 @@ class ConfigurationMeans:
 
     rows: NDArray[np.intp]
     """One network of each configuration, in the order of the arrays below."""
+    networks: NDArray[np.int64]
+    """Number of networks of each."""
     measure: NDArray[np.float64]
     target: NDArray[np.float64]
 
@@ -56,6 +58,8 @@ class Estimate:
 
     values: NDArray[np.float64]
     error: float
+    models: int | None = None
+    """Networks that it rests on, where not all of the proxy's do."""
 
 
 @dataclass
@@ -217,6 +221,7 @@ class Replicates:
             self._target_means[key] = means(self.study.target[index], row_of, len(codes))
         return ConfigurationMeans(
             rows=index[first],
+            networks=np.bincount(row_of, minlength=len(codes)),
             measure=means(self.study.proxies[proxy][index], row_of, len(codes)),
             target=self._target_means[key],
         )
@@ -235,13 +240,14 @@ class Replicates:
             axis: Estimate(
                 cell_mean_replicates(found.measure, found.target, cells, drawn),
                 cell_mean_error(found.measure, found.target, [cells]),
+                int(found.networks[_members([cells])].sum()),
             )
             for axis, cells in used.items()
         }
         if per_axis:
             mean = mean_of([estimate.values for estimate in per_axis.values()])
             error = cell_mean_error(found.measure, found.target, list(used.values()))
-            per_axis[""] = Estimate(mean, error)
+            per_axis[""] = Estimate(mean, error, int(found.networks[_members(used.values())].sum()))
         return per_axis
 
     @property
@@ -296,4 +302,11 @@ def mean_estimate(estimates: Sequence[Estimate]) -> Estimate:
     """Mean of estimates of independent studies, of those that are defined in the original sample."""
     errors = [estimate.error for estimate in estimates if np.isfinite(estimate.values[0])]
     error = float(np.sqrt(np.square(errors).sum()) / len(errors)) if errors else float("nan")
-    return Estimate(mean_of([estimate.values for estimate in estimates]), error)
+    known = [estimate.models for estimate in estimates if estimate.models is not None]
+    models = sum(known) if len(known) == len(estimates) else None
+    return Estimate(mean_of([estimate.values for estimate in estimates]), error, models)
+
+
+def _members(axes: Iterable[Cells]) -> NDArray[np.int64]:
+    """The configurations that have a pair in some cell."""
+    return np.unique(np.concatenate([np.concatenate([cells.first, cells.second]) for cells in axes]))

@@ -85,7 +85,7 @@ def interval(
         sampling: without it all entries but the first are bootstrap replicates, whose percentiles are taken as
             they are.
         error: standard error, where it is known better than by the jackknife.
-        bounded: the coefficient lies within [-1, 1].
+        bounded: the coefficient lies within [-1, 1]; otherwise it is a difference of two, within [-2, 2].
 
     Returns:
         (low, high), which contain the value; NaN for both where the value, its error or more than half of the
@@ -111,7 +111,8 @@ def interval(
     else:
         low, high = value + _tails(drawn, level, sampling.freedom) * spread
     low, high = min(float(low), value), max(float(high), value)
-    return (max(-1.0, low), min(1.0, high)) if bounded else (low, high)
+    end = 1.0 if bounded else 2.0
+    return max(-end, low), min(end, high)
 
 
 def _tails(drawn: NDArray[np.float64], level: float, freedom: int) -> NDArray[np.float64]:
@@ -147,16 +148,26 @@ def resampling_range(values: NDArray[np.float64], level: float = 0.95) -> tuple[
     return float(low), float(high)
 
 
-def two_sided_p(values: NDArray[np.float64], sampling: Sampling) -> NDArray[np.float64]:
+def two_sided_p(values: NDArray[np.float64], sampling: Sampling, reach: float = 1.0) -> NDArray[np.float64]:
     """p-values that values of shape (..., entries) are zero, original first; shape (...,).
 
     Value over its standard error against Student's t: the tails of a bootstrap cannot go below
     2 / replicates, which after Holm's correction for hundreds of pairs could never be significant.
+
+    Where no deletion changes the value v (a perfect order, or the difference of two that are perfect and
+    constant), the jackknife knows no error, however few the configurations are. All pairs then say v. Of n
+    configurations floor(n / 2) pairs are disjoint, so independent; were the mean 0, with pairs within
+    [-reach, reach], each would say v with probability reach / (reach + v) at most (Markov), so that
+    p <= 2 (reach / (reach + v))^floor(n / 2).
+
+    Args:
+        reach: 1 for a coefficient, 2 for a difference of two.
     """
     value, error = values[..., 0], sampling.standard_error(values)
     if sampling.freedom < 1:
         return np.full(value.shape, np.nan)
-    ratio = np.divide(np.abs(value), error, out=np.full(value.shape, np.inf), where=error > 0)
+    ratio = np.divide(np.abs(value), error, out=np.zeros(value.shape), where=error > 0)
     p = 2.0 * stats.t.sf(ratio, sampling.freedom)
-    p = np.where((error == 0) & (value == 0), 1.0, p)
+    unanimous = 2.0 * (reach / (reach + np.abs(value))) ** (len(sampling.deleted) // 2)
+    p = np.where(error == 0, np.minimum(1.0, unanimous), p)
     return np.where(np.isfinite(value) & np.isfinite(error), p, np.nan)

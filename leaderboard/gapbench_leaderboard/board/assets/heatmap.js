@@ -24,16 +24,26 @@ function heatColumns(kind, state) {
   return columns;
 }
 
+// Whether the interval of a row of scores leaves out 0; where all pairs agree, there is no interval to speak of.
+function firm(row) {
+  const low = scores.low[row], high = scores.high[row];
+  return typeof low === "number" && low !== high && (low > 0 || high < 0);
+}
+
 function heatCell(row, title) {
   const value = row < 0 ? null : scores.value[row];
-  const cell = element("td", { "data-value": exact(value), title: row < 0 ? `${title}: not defined` : `${title}: ${exact(value)} ${interval(scores.low[row], scores.high[row])}`.trim() }, rounded(value, 2));
-  if (typeof value === "number") cell.style.backgroundColor = `color-mix(in srgb, var(--${value < 0 ? "negative" : "positive"}) ${(50 * Math.min(1, Math.abs(value))).toFixed(1)}%, transparent)`;
+  const said = row < 0 ? "not defined" : `${rounded(value, 3)} ${scores.low[row] === scores.high[row] && value ? "(all pairs agree: no interval)" : interval(scores.low[row], scores.high[row])}, ${plural(scores.models[row], "network")}`;
+  const cell = element("td", { "data-value": exact(value), class: row < 0 || firm(row) ? null : "weak", "aria-label": `${rounded(value, 2)}: ${said}` }, rounded(value, 2));
+  const tell = (event) => showTip(`${title}\n${said}`, event.clientX, event.clientY);
+  cell.addEventListener("pointermove", tell);
+  cell.addEventListener("pointerleave", hideTip);
+  if (typeof value === "number") cell.style.backgroundColor = `color-mix(in srgb, var(--${value < 0 ? "negative" : "positive"}) ${((firm(row) ? 50 : 15) * Math.min(1, Math.abs(value))).toFixed(1)}%, transparent)`;
   return cell;
 }
 
 function drawHeat(state) {
   const kind = HEAT_KINDS.find(([key]) => key === state.heat) || HEAT_KINDS[0];
-  byId("heat-about").textContent = kind[2];
+  byId("heat-about").textContent = `${kind[2]} Pale: the interval contains 0, or there is none.`;
   const columns = heatColumns(kind[0], state);
   const rows = sortedRanking(ranking(state.target, state.task, state.family).filter((row) => state.keeps(row)), state);
   const empty = !columns.length || !rows.length;
