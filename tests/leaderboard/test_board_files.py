@@ -109,7 +109,10 @@ def test_markdown_holds_the_ranking_in_full_precision(made: tuple[Path, dict[str
         for row in found.table.to_dict("records"):
             cells = [
                 escape(row["proxy"]),
-                *(exact(row[k]) for k in ("value", "low", "high", "within", "pooled", "seconds")),
+                *(
+                    exact(row[k])
+                    for k in ("value", "low", "high", "within", "pooled", "partial", "with_width", "seconds")
+                ),
             ]
             assert "| " + " | ".join(cells) + " |" in tables
 

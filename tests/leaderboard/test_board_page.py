@@ -19,6 +19,8 @@ import pytest
 from gapbench_leaderboard.board import build
 from gapbench_leaderboard.board.numbers import exact, rounded
 from gapbench_leaderboard.board.ranked import ranked
+from gapbench_leaderboard.board.terminal import ranking_text
+from gapbench_leaderboard.scores import score_population
 from leaderboard.board_cases import AWKWARD, STATES, board, large
 from leaderboard.chromium import Page, browser, find_chromium
 
@@ -93,12 +95,14 @@ def test_ranking_shows_the_numbers_of_the_scores(page: Page, made: tuple[str, di
             assert sorted(row[0] for row in rows) == sorted(table.index)
             for row, text in zip(rows, texts):
                 expected = table.loc[row[0]]
-                for position, column in ((4, "value"), (5, "within"), (6, "pooled"), (7, "partial")):
+                for position, column in enumerate(
+                    ("value", "within", "pooled", "partial", "with_width"), start=4
+                ):
                     assert (float(row[position]) if row[position] else None) == (
                         float(expected[column]) if expected[column] == expected[column] else None
                     )
                     assert text[position - 1] == rounded(expected[column])
-                assert text[7] == f"{expected['models']}/{found.networks}"
+                assert text[8] == f"{expected['models']}/{found.networks}"
                 rank = "–" if expected["rank"] != expected["rank"] else exact(int(expected["rank"]))
                 assert text[0] == rank
     quiet(page, url)
@@ -194,7 +198,7 @@ def test_every_control_does_what_it_says(page: Page, made: tuple[str, dict[str, 
         "models",
         "seconds",
         "invariances",
-        "marks",
+        "withWidth",
     ):
         page.value(f"document.querySelector('[data-sort={key}]').click()")
         assert sorted(names(page)) == sorted(everything)
@@ -726,3 +730,33 @@ def test_audit_is_the_same_on_page_and_in_every_file(page: Page, tmp_path: Path)
     build(tmp_path, **{**given, "audit": None})
     assert not (tmp_path / "invariances.csv").exists()
     assert "audit" not in (tmp_path / "board.md").read_text()
+
+
+@needs_browser
+def test_what_follows_the_width_is_marked_everywhere(page: Page, tmp_path: Path) -> None:
+    """A proxy that is the width in disguise, upside down; the baselines that say so need no mark."""
+    given = board(tmp_path, ("one",), 30, 1, STATES)
+    cells, widths = given["population"]["cell"], given["population"]["width"]
+    hidden = pd.DataFrame({"cell": cells, "proxy": "hidden", "value": 1 / widths, "status": "ok"})
+    measured = pd.concat([given["measurements"], hidden], ignore_index=True)
+    scores = score_population(given["population"], measured, axes=["width", "learning_rate"], replicates=20)
+    verified = {"kind": "fresh networks", "outcome": "confirmed", "date": "2026-01-02T03:04:05+00:00"}
+    entry = {"proxy": "hidden", "verified": True, "verifications": [verified], "authors": "A & B"}
+    own = {"measurements": measured, "scores": scores, "entries": {**given["entries"], "hidden": entry}}
+    build(tmp_path, **{**given, **own})
+    text = (tmp_path / "board.md").read_text()
+    line = next(line for line in text.splitlines() if line.startswith("|") and "| hidden |" in line)
+    assert "| -1.000 |" in line
+    assert " w" in line.rpartition("|")[0].rpartition("|")[2]
+    assert "w: orders the networks of a family much as their width does" in text
+    assert "orders the networks of a family" in ranking_text(scores)
+    url = (tmp_path / "index.html").as_uri()
+    fresh(page, f"{url}#proxy=hidden")
+    marks = f"Object.fromEntries({ROWS}.map((row) => [row.dataset.proxy, row.querySelector('.marks').textContent]))"
+    found = page.value(marks)
+    assert "width" in found["hidden"]
+    assert "width" not in found["width"] + found["parameter_count"] + found["random"]
+    detail = page.value("document.getElementById('detail').textContent")
+    assert "confirmed 2026-01-02on fresh networks" in detail
+    assert "A & B" in detail
+    assert page.complaints == []

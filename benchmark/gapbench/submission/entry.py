@@ -154,6 +154,11 @@ def board_entry(entry: Mapping[str, Any]) -> dict[str, Any]:
         "submitted": True,
         "claimed": True,
         "verified": is_verified(entry),
+        "verifications": [
+            {key: str(found.get(key, "")) for key in ("outcome", "kind", "date")}
+            for found in entry["verifications"]
+            if isinstance(found, dict)
+        ],
         "sandbox": entry.get("sandbox", ""),
     }
 

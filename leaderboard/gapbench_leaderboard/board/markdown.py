@@ -11,7 +11,7 @@ import pandas as pd
 from .document import baseline_labels
 from .numbers import exact, plain, rounded
 from .ranked import Ranked, ranked
-from .terminal import MARKS, marks_of
+from .terminal import MARKS, UNDECIDED, marks_of
 
 HEADINGS = {
     "value": "tau",
@@ -19,6 +19,8 @@ HEADINGS = {
     "high": "high",
     "within": "tau within width",
     "pooled": "pooled tau",
+    "partial": "partial tau",
+    "with_width": "tau with width",
     "seconds": "seconds",
 }
 
@@ -39,12 +41,24 @@ def markdown_text(
         lines += ["", f"Made with {'; '.join(map(escape, suite['made_with']))}."]
     full: list[str] = []
     audit = {entry["label"]: entry["audit_mark"] for entry in content["proxies"] if "audit_mark" in entry}
+    status = {
+        entry["label"]: ["verified" if entry["verified"] else "claimed"]
+        for entry in content["proxies"]
+        if "verified" in entry
+    }
     for target, task in _scopes(content):
         found = ranked(scores, target=target, task=task, baselines=labels)
         if found is None:
             continue
         title = f"{escape(target)}, " + (f"task {escape(task)}" if task else "mean over tasks")
-        lines += ["", f"## Ranked by tau with {title}", "", *_table(found, audit), "", *_legend(found)]
+        lines += [
+            "",
+            f"## Ranked by tau with {title}",
+            "",
+            *_table(found, audit, status),
+            "",
+            *_legend(found),
+        ]
         full += ["", f"### {title}", "", *_exact_table(found)]
     if not full:
         lines += ["", "No proxy could be ranked."]
@@ -76,9 +90,11 @@ def _networks(population: pd.DataFrame, planned: Any) -> str:
     return text + " (" + ", ".join(f"{count} {escape(status)}" for status, count in counts.items()) + ")."
 
 
-def _table(found: Ranked, audit: Mapping[str, str]) -> list[str]:
-    lines = ["| rank | proxy | tau | 95 % interval | within width | pooled | networks | seconds | marks |"]
-    lines.append("|---:|---|---:|---|---:|---:|---:|---:|---|")
+def _table(found: Ranked, audit: Mapping[str, str], status: Mapping[str, list[str]]) -> list[str]:
+    repeated = found.table["repeatability"].notna().any()
+    lines = ["| rank | proxy | tau | 95 % interval | within width | pooled | partial | with width |"]
+    lines[0] += " repeatable | networks | seconds | marks |" if repeated else " networks | seconds | marks |"
+    lines.append("|---:|---|---:|---|---:|---:|---:|---:|" + ("---:|" if repeated else "") + "---:|---:|---|")
     if audit:
         lines = [lines[0] + " audit |", lines[1] + "---|"]
     for row in found.table.to_dict("records"):
@@ -91,9 +107,12 @@ def _table(found: Ranked, audit: Mapping[str, str]) -> list[str]:
             interval,
             rounded(row["within"]),
             rounded(row["pooled"]),
+            rounded(row["partial"]),
+            rounded(row["with_width"]),
+            *([rounded(row["repeatability"])] if repeated else []),
             f"{row['models']}/{'?' if found.networks is None else found.networks}",
             rounded(row["seconds"]),
-            " ".join(marks_of(row)),
+            " ".join([*marks_of(row), *status.get(plain(row["proxy"]), [])]),
         ]
         if audit:
             cells.append(audit.get(plain(row["proxy"]), ""))
@@ -108,6 +127,8 @@ def _legend(found: Ranked) -> list[str]:
         for name, (value, low, high) in found.ceilings.items()
     ]
     lines += [f"{mark}: {meaning}." for mark, meaning in MARKS.items() if mark in used]
+    if found.competing > 1 and not found.told_apart:
+        lines.append(UNDECIDED)
     lines.append(
         "Rank: 1 + the number of proxies that are significantly better, baselines not counted. Baselines in "
         "italics, without a rank. A dash: no rank, or not defined."

@@ -19,6 +19,7 @@ ESTIMATORS = (
     "tau_within",
     "tau_b",
     "tau_partial",
+    "tau_with_width",
     "tau_true_gap",
     "granulated",
     "K",

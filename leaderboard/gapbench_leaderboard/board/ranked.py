@@ -13,6 +13,8 @@ BESIDE = {
     "within": "tau_within",
     "pooled": "tau_b",
     "partial": "tau_partial",
+    "with_width": "tau_with_width",
+    "repeatability": "repeatability",
     "true_gap": "tau_true_gap",
     "granulated": "granulated",
     "simpson": "simpson",
@@ -24,6 +26,10 @@ WHOLE = ("few_distinct", "seconds")
 """Estimators that are one number for all networks, in whatever scope they are shown."""
 
 
+LIKE_WIDTH = 0.8
+"""|tau| with the width within families, from which a proxy is marked: its order is much that of the width."""
+
+
 @dataclass(frozen=True)
 class Ranked:
     """`table`: one row per proxy in the order of the board; `networks`: how many could be ranked at all."""
@@ -32,6 +38,16 @@ class Ranked:
     networks: int | None
     ceilings: dict[str, tuple[float, float, float]]
     """`network` and `configuration` -> value, low, high."""
+
+    @property
+    def told_apart(self) -> bool:
+        """Whether any proxy is significantly better than another."""
+        return bool((self.table["rank"] > 1).any())
+
+    @property
+    def competing(self) -> int:
+        """Proxies that have a rank."""
+        return int(self.table["rank"].notna().sum())
 
 
 def ranked(

@@ -11,7 +11,7 @@ import pandas as pd
 from gapbench_leaderboard.scores import MEASURED_BASELINES
 
 from .numbers import rounded
-from .ranked import ranked
+from .ranked import LIKE_WIDTH, ranked
 
 MOST_COLUMNS = 100
 NAME_COLUMNS = 34
@@ -19,9 +19,13 @@ NAME_COLUMNS = 34
 MARKS = {
     "S": "Simpson: the pooled association is not borne out among networks of equal family and width",
     "u": "interval unreliable: fewer than 30 configurations",
+    "w": "orders the networks of a family much as their width does (|tau| of 0.8 or more): it may be the width",
     "c": "unranked: measured on less than 90 % of the networks",
     "d": "few distinct values",
 }
+
+
+UNDECIDED = "No two proxies can be told apart: no difference is significant, so all have rank 1."
 
 
 def ranking_text(
@@ -51,6 +55,8 @@ def ranking_text(
             lines.append(line)
             used |= dict.fromkeys(marks)
     lines.append("")
+    if found.competing > 1 and not found.told_apart:
+        lines.append(UNDECIDED)
     for name, (value, low, high) in found.ceilings.items():
         lines.append(f"ceiling, {name}: {rounded(value)}  {_interval(low, high)}".rstrip())
     lines.append("within: among networks of equal family and width; pooled: all networks of a task together")
@@ -64,6 +70,7 @@ def marks_of(row: Mapping[Any, Any]) -> str:
         (
             "S" if row["simpson"] == 1 else "",
             "u" if row["unreliable"] else "",
+            "w" if abs(row["with_width"]) >= LIKE_WIDTH and not row["baseline"] else "",
             "c" if row["coverage"] < 0.9 and not row["baseline"] else "",
             "d" if row["few_distinct"] == 1 else "",
         )

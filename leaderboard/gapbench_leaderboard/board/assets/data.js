@@ -76,6 +76,8 @@ function ranking(target, task, family) {
       within: score(index, "tau_within", proxy),
       pooled: score(index, "tau_b", proxy),
       partial: score(index, "tau_partial", proxy),
+      withWidth: score(index, "tau_with_width", proxy),
+      limits: (name) => { const row = scoreRow(index, name, proxy); return row < 0 ? "" : interval(scores.low[row], scores.high[row]); },
       repeatability: score(index, "repeatability", proxy),
       coverage: score(index, "coverage", proxy),
       seconds: score(everywhere, "seconds", proxy),

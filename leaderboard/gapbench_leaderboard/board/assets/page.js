@@ -124,7 +124,10 @@ function drawDetail() {
   fact("reference", entry.reference);
   fact("a larger value predicts", entry.higher_means && (entry.higher_means === "better" ? "a smaller gap" : "a larger gap"));
   fact("options", entry.options && Object.entries(entry.options).map(([name, value]) => `${name} = ${JSON.stringify(value)}`).join(", "));
+  fact("authors", entry.authors);
   if (entry.verified !== undefined) fact("verified", entry.verified ? "yes" : "no: as claimed by its author");
+  for (const found of entry.verifications || []) fact(`${found.outcome} ${(found.date || "").slice(0, 10)}`, `on ${found.kind}`);
+  if (entry.sandbox) fact("measured in", entry.sandbox);
   fact("invariant to", entry.invariances && entry.invariances.join(", "));
   for (const result of entry.audit || []) fact("audit", auditText(result));
   for (const [text, count] of statuses(state.proxy)) fact(`${count} measurement${count === 1 ? "" : "s"}`, text);

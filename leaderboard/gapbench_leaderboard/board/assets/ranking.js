@@ -1,21 +1,23 @@
 // The table of the ranking.
 let BAR = 230;
+const NUMBERS = [["tau", "tau"], ["within", "tau_within"], ["pooled", "tau_b"], ["partial", "tau_partial"], ["withWidth", "tau_with_width"], ["repeatability", "repeatability"]];
+const LIKE_WIDTH = 0.8; // |tau| with the width, as in ranked.py
 const TALL = 30; // a longer table scrolls by itself, under its head, so that what is below stays near
 
 const COLUMNS = [
-  { key: "rank", title: "Rank", about: "1 + the number of proxies that are significantly better by the headline; baselines are not counted and have no rank (paired bootstrap over configurations, Holm's correction). Proxies that share a rank cannot be told apart. A dash: measured on less than 90 % of the networks, or a baseline.", ascending: true },
+  { key: "rank", title: "Rank", about: "1 + the number of proxies that are significantly better by the headline; baselines are not counted and have no rank (paired bootstrap over configurations, Holm's correction). Proxies that share a rank cannot be told apart. A dash: measured on less than 90 % of the networks, a baseline, or a view of one family within one task, in which nothing is ranked.", ascending: true },
   { key: "proxy", title: "Proxy", about: "The label of the entry. Choose it to see it below: its definition, its measurements and its scatter.", text: true, ascending: true },
   { key: "bar", title: "tau with its 95 % interval", about: "The headline as a point, its bootstrap interval over configurations as a bar; 1 is a perfect ranking, 0 none. Dashed: the ceilings that test sampling and seeds leave to any proxy.", text: true, sort: "tau" },
   { key: "tau", title: "tau", about: "The headline by which proxies are ranked: Kendall's tau-b between proxy and target among the networks of one task and family, of all widths, averaged over families by pairs and over tasks. Not a correlation pooled over unlike networks." },
   { key: "within", title: "within width", about: "The same among networks of equal family and equal width, where knowing the width does not help. If this vanishes, the proxy may only have seen the width." },
   { key: "pooled", title: "pooled", about: "tau-b over all networks of a task together, families and widths mixed, averaged over tasks. Easily misleading: compare it with the two columns before." },
   { key: "partial", title: "partial", about: "tau given family and log number of parameters." },
+  { key: "withWidth", title: "with width", about: "tau-b between the proxy and the width itself, within families. Near 1 or -1 the proxy orders networks as their width does, and its score is that of the width, or of its reverse." },
   { key: "repeatability", title: "repeatable", about: "tau-b within families between two independent measurements of the proxy: other random numbers and other training examples. What is missing to 1 is chance in the measurement.", shown: scores.estimator.includes("repeatability") },
   { key: "models", title: "networks", about: "n/N: networks that it was measured on, of all that can be ranked. What is missing is never filled in; the reasons are below." },
-  { key: "seconds", title: "seconds", about: "Mean seconds to measure it on one network.", ascending: true },
+  { key: "seconds", title: "seconds", about: "Mean seconds to measure it on one network, of all tasks and families whatever the filters. Submitted proxies are timed within their sandbox, which adds some hundredths.", ascending: true },
   { key: "invariances", title: "invariant to", about: "Changes of the parameters that leave the network's function and, for this proxy, its value unchanged.", text: true, shown: board.proxies.some((entry) => entry.invariances) },
   { key: "audit", title: "audit", about: "Transformations that leave a network's function unchanged: under how many of those that apply the proxy's value stays too. The kinds appear on hover and in the details.", text: true, shown: board.proxies.some((entry) => entry.audit) },
-  { key: "marks", title: "marks", about: Object.entries(MARKS).map(([name, text]) => `${name}: ${text}`).join("\n"), text: true },
 ].filter((column) => column.shown !== false);
 
 function sortedRanking(rows, state) {
@@ -34,7 +36,6 @@ function sortedRanking(rows, state) {
 }
 
 function sortValue(row, key) {
-  if (key === "marks") return marksOf(row).length;
   if (key === "invariances") return -(row.entry.invariances || []).length;
   if (key === "audit") return row.entry.audit_mark || null;
   return row[key];
@@ -43,6 +44,7 @@ function sortValue(row, key) {
 function marksOf(row) {
   const marks = [];
   if (row.simpson) marks.push("Simpson");
+  if (!row.baseline && typeof row.withWidth === "number" && Math.abs(row.withWidth) >= LIKE_WIDTH) marks.push("width");
   if (row.unreliable) marks.push("unreliable");
   if (row.coverage !== null && row.coverage < 0.9 && !row.baseline) marks.push("low coverage");
   if (row.fewDistinct) marks.push("few values");
@@ -98,6 +100,11 @@ function setNumber(cell, value, digits = 3) {
   return words(cell, rounded(value, digits));
 }
 
+function undecided(rows) {
+  const ranks = rows.map((row) => row.rank).filter((rank) => typeof rank === "number");
+  return ranks.length > 1 && ranks.every((rank) => rank === 1);
+}
+
 function drawRanking(state, choose, sortBy) {
   const all = ranking(state.target, state.task, state.family);
   const limits = ceilings(state.target, state.task, state.family);
@@ -134,7 +141,7 @@ function drawRanking(state, choose, sortBy) {
   const where = only ? `task ${only}` : "mean over tasks";
   const family = state.family ? `, family ${state.family}` : "";
   const tops = limits.map((ceiling) => `${ceiling.name} ceiling ${rounded(ceiling.value)} ${interval(ceiling.low, ceiling.high)}`).join(", ");
-  byId("ranking-about").textContent = `By tau with ${state.target}, ${where}${family}${networks === null ? "" : `, ${plural(networks, "network")}`}. ${tops ? `Dashed: ${tops}.` : ""}`;
+  byId("ranking-about").textContent = `By tau with ${state.target}, ${where}${family}${networks === null ? "" : `, ${plural(networks, "network")}`}. ${tops ? `Dashed: ${tops}.` : ""}${undecided(all) ? " No two proxies can be told apart: no difference is significant, so all have rank 1." : ""}`;
 }
 
 // The row of each proxy is made once; after a change of the filters only what differs is written.
@@ -144,13 +151,12 @@ const SHOWN = new Set(COLUMNS.map((column) => column.key));
 function newRow(row, choose) {
   const cell = (kind = "") => element("td", kind ? { class: kind } : {});
   const button = element("button", { type: "button", title: row.entry.summary, onclick: () => choose(row.proxy) }, breakable(row.proxy));
-  const parts = { button, bar: newBar(), rank: cell(), tau: cell(), within: cell(), pooled: cell(), partial: cell(), repeatability: cell(), models: cell(), seconds: cell(), marks: cell("text"), barCell: cell("text"), marked: null };
+  const parts = { button, bar: newBar(), rank: cell(), tau: cell(), within: cell(), pooled: cell(), partial: cell(), withWidth: cell(), repeatability: cell(), models: cell(), seconds: cell(), marks: element("span", { class: "marks" }), barCell: cell("text"), marked: null };
   parts.barCell.append(parts.bar.picture);
   parts.line = element("tr", { "data-proxy": row.proxy },
-    parts.rank, element("td", { class: "text name" }, button), parts.barCell, parts.tau, parts.within, parts.pooled, parts.partial, SHOWN.has("repeatability") ? parts.repeatability : null, parts.models, parts.seconds,
+    parts.rank, element("td", { class: "text name" }, button, parts.marks), parts.barCell, parts.tau, parts.within, parts.pooled, parts.partial, parts.withWidth, SHOWN.has("repeatability") ? parts.repeatability : null, parts.models, parts.seconds,
     SHOWN.has("invariances") ? element("td", { class: "text name" }, (row.entry.invariances || []).join(", ")) : null,
-    SHOWN.has("audit") ? auditCell(row.entry) : null,
-    parts.marks);
+    SHOWN.has("audit") ? auditCell(row.entry) : null);
   return parts;
 }
 
@@ -166,7 +172,10 @@ function rankingRow(row, place, limits, networks, state, choose) {
   attribute(parts.barCell, "data-low", exact(row.low));
   attribute(parts.barCell, "data-high", exact(row.high));
   setBar(parts.bar, row, place, limits);
-  for (const key of ["tau", "within", "pooled", "partial", "repeatability"]) setNumber(parts[key], row[key]);
+  for (const [key, estimator] of NUMBERS) {
+    setNumber(parts[key], row[key]);
+    attribute(parts[key], "title", `${exact(row[key])} ${row.limits(estimator)}`.trim());
+  }
   words(parts.models, `${row.models}/${networks === null ? "?" : networks}`);
   attribute(parts.seconds, "data-value", exact(row.seconds));
   attribute(parts.seconds, "title", exact(row.seconds));
@@ -198,7 +207,6 @@ function auditCell(entry) {
 function drawGlossary() {
   const list = byId("glossary").querySelector("dl");
   for (const column of COLUMNS) {
-    if (column.key === "marks") continue;
     list.append(element("dt", {}, column.title), element("dd", {}, column.about));
   }
   for (const [name, text] of Object.entries(MARKS)) list.append(element("dt", {}, `mark: ${name}`), element("dd", {}, text));

@@ -27,11 +27,12 @@ function interval(low, high) {
 
 const MARKS = {
   Simpson: "The pooled association is not borne out among networks of equal family and width: what the proxy sees may be the width.",
+  width: "Orders the networks of a family much as their width does (tau of 0.8 or more either way): what it sees may be the width.",
   unreliable: "Fewer than 30 configurations: the interval is unreliable.",
   "low coverage": "Measured on less than 90 % of the networks, so it has no rank here.",
   "few values": "Hardly any distinct values.",
-  verified: "Submitted, and measured again by somebody else with the same outcome.",
+  verified: "Submitted, and measured again by gapbench verify, which bore it out; the details say on which networks.",
   claimed: "Submitted: measured by its author, not verified.",
 };
 
-const BASELINE_ABOUT = "Baselines: what is known without any proxy. A proxy should beat them.";
+const BASELINE_ABOUT = "Baselines, not ranked: known without any proxy, or made from the target (noisy_oracle). A proxy should beat them either way up: -0.2 is 0.2 for the reverse.";
