@@ -19,7 +19,12 @@ from gapbench_leaderboard.statistics import (
     robust_sign_error,
     spearman,
 )
-from gapbench_leaderboard.statistics.granulated import cell_mean, cell_mean_replicates, cells_of
+from gapbench_leaderboard.statistics.granulated import (
+    cell_mean,
+    cell_mean_error,
+    cell_mean_replicates,
+    cells_of,
+)
 from gapbench_leaderboard.statistics.mutual_information_replicates import k_replicates
 from gapbench_leaderboard.statistics.pair_lists import PairList, count_listed
 from gapbench_leaderboard.statistics.pairs import count_pairs, lay_out, order_of
@@ -360,3 +365,16 @@ def test_degenerate_inputs() -> None:
 def test_equal_seeds_give_equal_means() -> None:
     equal = pd.DataFrame({"a": [0, 0, 0, 1], "x": [0.1, 0.1, 0.1, 0.1], "y": [1.0, 1.0, 1.0, 2.0]})
     assert granulated_kendall(equal, "x", "y", ["a"]).overall == 0.0
+
+
+@given(st.lists(st.integers(0, 4), min_size=2, max_size=30), st.integers(1, 7), st.sampled_from([-1.0, 1.0]))
+@FEW
+def test_where_all_pairs_agree_the_error_is_zero_to_the_last_digit(
+    cells: list[int], modulus: int, sign: float
+) -> None:
+    order = np.arange(float(len(cells)))
+    axes = [cells_of(np.array(cells)), cells_of(np.arange(len(cells)) % modulus)]
+    used = [axis for axis in axes if axis.count]
+    for chosen in [*([axis] for axis in used), used]:
+        if chosen:
+            assert cell_mean_error(order, sign * order, chosen) == 0.0

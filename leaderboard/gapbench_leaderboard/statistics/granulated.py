@@ -149,7 +149,8 @@ def cell_mean_error(
         weight = np.repeat(1.0 / (len(used) * cells.count * size), size)
         sign = np.sign(measure[cells.first] - measure[cells.second])
         sign = sign * np.sign(target[cells.first] - target[cells.second])
-        influences.append(weight * (sign - len(used) * float(weight @ sign)))
+        alike = (sign == sign[0]).all()  # then there is no error, not even one of rounding
+        influences.append(weight * (sign - (sign[0] if alike else len(used) * float(weight @ sign))))
     first = np.concatenate([cells.first for cells in used])
     second = np.concatenate([cells.second for cells in used])
     return Dyads.of(first, second, len(measure)).standard_error(np.concatenate(influences))

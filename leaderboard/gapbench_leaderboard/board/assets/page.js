@@ -160,7 +160,7 @@ function fit() {
   PLOT.width = Math.max(300, Math.min(900, width));
   PLOT.height = PLOT.width < 600 ? 340 : 470;
   PLOT.left = PLOT.width < 600 ? 52 : 70;
-  BAR = width < 640 ? 130 : 230;
+  BAR = width < 640 ? 130 : 210;
   return width;
 }
 
