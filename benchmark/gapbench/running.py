@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import time
 from collections.abc import Sequence
@@ -118,6 +119,7 @@ class Run:
             suite={
                 "name": self.suite.name,
                 "version": self.suite.version,
+                "fingerprint": hashlib.sha256(self.suite.text.encode()).hexdigest()[:16],
                 "summary": self.suite.summary,
                 "planned": len(self.suite.configurations),
                 "samples": self.suite.samples,
@@ -205,6 +207,7 @@ def run(
     Raises `GapbenchError` for wrong usage, missing data, a folder of another suite or one that another
     process works on, and `DiskFull`; finished results are kept in each case.
     """
+    chosen = load_suite(os.fspath(suite))  # a wrong name is said before torch is imported
     from gapbench.environment import choose_device, environment, usable_cores
     from gapbench.population.driver import Driver, check_folder, facts_source
     from gapbench.population.jobs import Setup
@@ -219,7 +222,6 @@ def run(
         raise GapbenchError(f"workers = {workers} must be at least 1, or 0 for this process.")
     if repeats not in (1, 2):
         raise GapbenchError(f"repeats = {repeats} must be 1 or 2.")
-    chosen = load_suite(os.fspath(suite))
     requests = choose_proxies(chosen, proxies)
     folder = Path(out if out is not None else Path("runs") / chosen.name)
     device = choose_device(device)

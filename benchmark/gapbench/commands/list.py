@@ -20,7 +20,9 @@ def list_command(kind: str, as_json: bool) -> None:
         return
     width = max(len(row["name"]) for row in rows)
     for row in rows:
-        click.echo(f"{row['name']:{width}}  {row['summary']}")
+        more = " A larger value predicts a smaller gap." if row.get("higher_means") == "better" else ""
+        source = f" ({row['reference']})" if row.get("reference") else ""
+        click.echo(f"{row['name']:{width}}  {row['summary']}{more}{source}")
     for name, reason in _broken(kind):
         click.echo(f"The plug-in {name} cannot be used: {reason}", err=True)
 

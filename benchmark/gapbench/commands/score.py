@@ -20,6 +20,8 @@ COLUMNS = {
     "r2": "R2",
 }
 """Estimators of the printed overview, with their headings."""
+OUTCOMES = ("seed", "test_size", "test_error", "test_loss", "test_accuracy", "gap", "loss_gap")
+"""Columns that are scored only where --measures names them: what a proxy is to predict, or no quantity."""
 
 
 @click.command("score")
@@ -74,6 +76,8 @@ def score_command(
     strata_names, given_names = _columns(strata, frame), _columns(given, frame)
     used = {target, seed_column, test_error, *axis_names, *strata_names, *given_names}
     names = _columns(measures, frame) if measures else _numeric(frame, used)
+    outcomes = [] if measures else [name for name in names if name in OUTCOMES]
+    names = [name for name in names if name not in outcomes]
     better_names = _columns(better, frame)
     unknown = [name for name in better_names if name not in names]
     if unknown:
@@ -97,6 +101,11 @@ def score_command(
         seed=seed,
         workers=threads,
     )
+    if outcomes:
+        scores.attrs["notes"].insert(
+            0,
+            f"not scored: {', '.join(outcomes)}, which are no measures of a network; --measures can name them",
+        )
     if output is not None:
         try:
             scores.to_csv(output, index=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -77,8 +78,37 @@ def submit_command(
             if claimed["low"] is not None and claimed["high"] is not None
             else f"tau with the gap {claimed['value']:.3f} over {claimed['models']} networks."
         )
+    _beside(entry)
     click.echo(f"Entry: {run / 'entries' / (entry['id'] + '.json')}")
     if entry["statuses"].get("failed"):
         for failure in done.failures[:10]:
             click.echo(f"  {failure}", err=True)
         raise click.exceptions.Exit(1)
+
+
+def _beside(entry: dict[str, Any]) -> None:
+    """What stands beside the headline on the board, so that its author reads it too."""
+    from gapbench_leaderboard.board.ranked import LIKE_WIDTH
+
+    found = {
+        row["estimator"]: row["value"]
+        for row in entry["scores"]
+        if row["target"] == "gap" and not row["task"] and not row["family"]
+    }
+    parts = [
+        f"{words} {found[name]:{shape}}"
+        for words, name, shape in (
+            ("rank", "rank", ".0f"),
+            ("tau within width", "tau_within", ".3f"),
+            ("pooled", "tau_b", ".3f"),
+            ("with the width itself", "tau_with_width", ".3f"),
+        )
+        if found.get(name) is not None and found[name] == found[name]
+    ]
+    if parts:
+        click.echo(f"Beside it: {', '.join(parts)}.")
+    width = found.get("tau_with_width")
+    if width is not None and abs(width) >= LIKE_WIDTH:
+        click.echo(
+            "It orders the networks of a family much as their width does: what it sees may be the width."
+        )

@@ -83,6 +83,14 @@ def disk_errors(path: Path) -> Iterator[None]:
         raise
 
 
+def _no_run(folder: Path) -> str:
+    if not folder.exists():
+        return f"There is no folder {folder}."
+    if (folder.absolute().parent / "run.sqlite").is_file():
+        return f"{folder} is within a run, not one: give {folder.absolute().parent}."
+    return f"{folder} is no run: it has no run.sqlite."
+
+
 def _full(path: Path, error: Exception) -> str:
     return (
         f"No space left for {path} ({error}). Every finished result is kept; free some space and give the "
@@ -96,7 +104,7 @@ class Store:
     def __init__(self, folder: Path, *, readonly: bool = False):
         self.path = folder / "run.sqlite"
         if readonly and not (self.path.is_file() and self.path.stat().st_size):
-            raise GapbenchError(f"{folder} is no run: it has no run.sqlite.")
+            raise GapbenchError(_no_run(folder))
         with disk_errors(self.path):
             if readonly:
                 self._db = sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=ro", uri=True)

@@ -69,6 +69,11 @@ def make_context(
     **extras: Any,
 ) -> Context:
     """A `Context` on the network's device and in its type. Raises `GapbenchError` for unusable data."""
+    for role, data in (("inputs", inputs), ("targets", targets)):
+        if not isinstance(data, Tensor):
+            raise GapbenchError(f"The {role} must be a torch.Tensor, not {type(data).__name__}.")
+    if not isinstance(network, nn.Module):
+        raise GapbenchError(f"The network must be a torch.nn.Module, not {type(network).__name__}.")
     first = next(network.parameters(), None)
     if first is None:
         raise GapbenchError("The network has no parameters.")

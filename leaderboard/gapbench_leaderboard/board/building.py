@@ -39,8 +39,8 @@ def build(
         measurements: one row per network and proxy: `cell`, `proxy`, `value`, `status`.
         scores: the long form of `gapbench_leaderboard.scores.score_population`.
         axes: columns of the population that the grid varies.
-        suite: `name`, `version`, `summary`, `planned` (networks), `samples` (that proxies see), `made_with`
-            (software and devices, a list of texts).
+        suite: `name`, `version`, `fingerprint` (of its text), `summary`, `planned` (networks), `samples` (that
+            proxies see), `made_with` (software and devices, a list of texts).
         entries: label -> `proxy`, `version`, `summary`, `reference`, `higher_means`, `options`; for submissions
             also `verified` (bool: measured again by somebody else, or as claimed), `authors`, `source_sha256`;
             where somebody says so in words, `invariances` (list of texts).

@@ -112,7 +112,7 @@ def _scatter(plt: Any, networks: pd.DataFrame, values: pd.Series[Any], proxy: st
     points = None
     for axes, task in zip(panels[0], tasks):
         known = np.isfinite(values.to_numpy()) & np.isfinite(networks[target].to_numpy(float))
-        for name, marker in zip(families, "os^Dv*PX" * (1 + len(families) // 8)):
+        for name, marker in zip(families, "os^DvPX*" * (1 + len(families) // 8)):
             own = ((networks["task"].astype(str) == task) & (family == name)).to_numpy() & known
             if own.any():
                 points = axes.scatter(
@@ -126,7 +126,10 @@ def _scatter(plt: Any, networks: pd.DataFrame, values: pd.Series[Any], proxy: st
         if len(shown) and shown.min() > 0 and shown.max() / shown.min() > 30:
             axes.set_xscale("log")
         if axes.get_legend_handles_labels()[1] and len(families) > 1:
-            axes.legend(fontsize=5, frameon=False)
+            legend = axes.legend(fontsize=5, frameon=False)
+            for handle in legend.legend_handles:  # its shapes stand for families; colours are widths
+                handle.set_array(None)
+                handle.set_facecolor(BASE)
     if has_width and points is not None and high > low:
         figure.colorbar(points, ax=list(panels[0]), label="log2 width")
     return figure

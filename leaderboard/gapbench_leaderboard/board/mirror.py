@@ -67,7 +67,12 @@ def entry_records(document: Mapping[str, Any], scores: pd.DataFrame) -> list[Rec
 
 def leaderboard_identifier(suite: Mapping[str, Any]) -> str:
     """The identifier of the run that holds a suite's tables."""
-    return identifier({"leaderboard": suite.get("name"), "version": suite.get("version")})
+    return identifier({"leaderboard": suite.get("name"), "version": suite.get("version"), **_text_of(suite)})
+
+
+def _text_of(suite: Mapping[str, Any]) -> dict[str, Any]:
+    """What tells suites of one name and version apart, so that none takes another's place."""
+    return {"suite_fingerprint": suite["fingerprint"]} if suite.get("fingerprint") else {}
 
 
 def identifier(identity: Mapping[str, Any]) -> str:
@@ -80,6 +85,7 @@ def _record(entry: Mapping[str, Any], suite: Mapping[str, Any], rows: pd.DataFra
     identity = {
         "suite": suite.get("name"),
         "suite_version": suite.get("version"),
+        **_text_of(suite),
         "label": entry["label"],
         **{key: entry.get(key) for key in IDENTITY},
     }

@@ -37,7 +37,7 @@ function drawScatter(state) {
   const widths = population.width || [];
   const colour = widthColours(widths);
   const families = [...new Set(points.map((point) => population.family ? population.family[point.network] : ""))].sort();
-  const shapeOf = new Map(families.map((family, index) => [family, SHAPES[index % SHAPES.length]]));
+  const shapeOf = new Map(families.map((family) => [family, SHAPES[Math.max(0, board.families.indexOf(family)) % SHAPES.length]]));
   const layer = svg("g");
   for (const point of points) {
     point.px = x(point.x);
