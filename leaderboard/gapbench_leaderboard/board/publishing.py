@@ -119,13 +119,16 @@ def _publish(
     folder.mkdir(parents=True, exist_ok=True)
     why = "asked for" if offline else unreachable()
     if why is None:
-        done = _upload({**specification, "offline": False, "done": [], "folder": str(folder)}, seconds)
+        done, refusal = _upload(
+            {**specification, "offline": False, "done": [], "folder": str(folder)}, seconds
+        )
         if set(done) >= set(wanted):
             return Published(tuple(done), None, "", "")
         specification["done"] = done
-        why = f"wandb took {len(done)} of {len(wanted)} runs within {seconds:g} s, or refused the rest"
+        why = f"wandb took {len(done)} of {len(wanted)} runs within {seconds:g} s"
+        why += f"; then: {refusal}" if refusal else ""
     remove_offline(folder, wanted)
-    done = _upload({**specification, "offline": True, "folder": str(folder)}, seconds)
+    done, _ = _upload({**specification, "offline": True, "folder": str(folder)}, seconds)
     missing = set(wanted) - set(done) - set(specification["done"])
     if missing:
         raise TableError(f"wandb could not write {len(missing)} offline runs to {folder}")
@@ -196,19 +199,14 @@ def remove_offline(folder: Path, identifiers: list[str]) -> None:
         shutil.rmtree(path)
 
 
-def _upload(specification: Mapping[str, Any], seconds: float) -> list[str]:
-    """Run `wandb_upload` for at most `seconds`; the identifiers that it finished."""
+def _upload(specification: Mapping[str, Any], seconds: float) -> tuple[list[str], str]:
+    """Run `wandb_upload` for at most `seconds`; the identifiers that it finished, and wandb's error or ""."""
     lines = in_bounded_time("wandb_upload", specification, seconds)
     done = [line.partition(" ")[2] for line in lines if line.startswith("done ")]
-    if specification["offline"] and not done and (said := _error_of(lines)):
+    said = next((line.partition(" ")[2] for line in lines if line.startswith("error ")), "")
+    if specification["offline"] and not done and said:
         raise TableError(f"wandb could not write offline runs to {specification['folder']}: {said}")
-    return done
-
-
-def _error_of(lines: list[str]) -> str:
-    """What wandb's last exception says, on one line; empty where there is none."""
-    starts = [k for k, line in enumerate(lines) if re.match(r"[\w.]+(Error|Exception|Exit)\b.*: ", line)]
-    return " ".join(" ".join(lines[starts[-1] :]).split())[:300] if starts else ""
+    return done, said
 
 
 def in_bounded_time(module: str, specification: Mapping[str, Any], seconds: float) -> list[str]:

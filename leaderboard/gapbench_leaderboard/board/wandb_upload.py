@@ -1,6 +1,7 @@
 """Writes records to wandb, in a process of its own that its parent may end: `python -m ... SPECIFICATION`.
 
-The only module that imports wandb. A line `done IDENTIFIER` on standard output says that a run is complete.
+The only module that imports wandb. A line `done IDENTIFIER` on standard output says that a run is
+complete, a line `error ...` why the rest is not.
 """
 
 from __future__ import annotations
@@ -120,4 +121,8 @@ def _log_board(run: Any, specification: dict[str, Any], board: dict[str, Any]) -
 
 
 if __name__ == "__main__":
-    upload(json.loads(Path(sys.argv[1]).read_text(encoding="utf-8")))
+    try:
+        upload(json.loads(Path(sys.argv[1]).read_text(encoding="utf-8")))
+    except Exception as error:  # said to the parent, which does not hear wandb's own messages
+        print("error", f"{type(error).__name__}: {' '.join(str(error).split())}"[:300], flush=True)
+        raise
