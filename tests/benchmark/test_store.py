@@ -85,8 +85,14 @@ def test_full_disk_is_one_clear_message_and_loses_nothing(tmp_path):
 
 
 def test_damaged_and_foreign_databases(tmp_path):
-    with pytest.raises(GapbenchError, match="no run"):
+    with pytest.raises(GapbenchError, match=r"no run: it has no run\.sqlite"):
         Store(tmp_path, readonly=True)
+    with pytest.raises(GapbenchError, match="no run: there is no such folder"):
+        Store(tmp_path / "nowhere", readonly=True)
+    (tmp_path / "board").mkdir()
+    (tmp_path / "run.sqlite").write_bytes(b"")
+    with pytest.raises(GapbenchError, match=f"lies within one: give {tmp_path}"):
+        Store(tmp_path / "board", readonly=True)
     (tmp_path / "run.sqlite").write_bytes(b"this is not a database" * 100)
     with pytest.raises(GapbenchError, match="damaged or no database"):
         Store(tmp_path)

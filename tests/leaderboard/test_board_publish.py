@@ -41,6 +41,18 @@ def no_account(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
 
 
+def test_suites_of_one_name_and_other_text_never_share_a_run(made: tuple[Path, dict[str, Any]]) -> None:
+    folder, given = made
+    document = json.loads((folder / "data.json").read_text())
+    found = []
+    for fingerprint in (None, "1" * 16, "2" * 16):
+        suite = document["suite"] | ({"fingerprint": fingerprint} if fingerprint else {})
+        records = entry_records({**document, "suite": suite}, given["scores"])
+        found += [record.identifier for record in records] + [leaderboard_identifier(suite)]
+        assert all(record.config.get("suite_fingerprint") == fingerprint for record in records)
+    assert len(set(found)) == len(found)
+
+
 def inspected(path: Path) -> list[dict[str, Any]]:
     assert WANDB is not None
     text = subprocess.run(

@@ -213,6 +213,25 @@ def test_the_command_prints_an_overview_and_notes(table: pd.DataFrame, tmp_path:
     assert found.output.index("good") < found.output.index("bad")
 
 
+def test_outcomes_are_scored_only_where_they_are_named(table: pd.DataFrame, tmp_path: Path) -> None:
+    """A test error as a measure would predict the gap from what is to be predicted."""
+    file = tmp_path / "models.csv"
+    table.assign(test_error=table["gap"], loss_gap=1.0).to_csv(file, index=False)
+    options = [str(file), "--axes", "lr,status,family", "--replicates", "20", "--json"]
+    found = run(*options)
+    assert found.exit_code == 0, found.output
+    document = json.loads(found.stdout)
+    scored = {row["proxy"] for row in document["scores"]}
+    assert {"good", "bad"} <= scored
+    assert not {"seed", "test_error", "loss_gap"} & scored
+    assert document["notes"][0].startswith("not scored: ")
+    assert {"seed", "test_error", "loss_gap"} <= set(
+        document["notes"][0].split(": ")[1].split(", which")[0].split(", ")
+    )
+    document = json.loads(run(*options, "--measures", "test_error").stdout)
+    assert "test_error" in {row["proxy"] for row in document["scores"]}
+
+
 def test_the_command_prints_json_that_a_program_can_read(table: pd.DataFrame, tmp_path: Path) -> None:
     file, output = tmp_path / "models.csv", tmp_path / "scores.csv"
     table.to_csv(file, index=False)

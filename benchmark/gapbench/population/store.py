@@ -85,9 +85,9 @@ def disk_errors(path: Path) -> Iterator[None]:
 
 def _no_run(folder: Path) -> str:
     if not folder.exists():
-        return f"There is no folder {folder}."
+        return f"{folder} is no run: there is no such folder."
     if (folder.absolute().parent / "run.sqlite").is_file():
-        return f"{folder} is within a run, not one: give {folder.absolute().parent}."
+        return f"{folder} is no run but lies within one: give {folder.parent}."
     return f"{folder} is no run: it has no run.sqlite."
 
 
