@@ -36,7 +36,7 @@ function drawAgreement(state, choose) {
     const row = Math.floor(((event.clientY - box.top) / box.height) * names.length), column = Math.floor(((event.clientX - box.left) / box.width) * names.length);
     return row >= 0 && column >= 0 && row < names.length && column < names.length ? [row, column] : null;
   };
-  const tell = (found, x, y) => showTip(`${names[found[0]]}\n${names[found[1]]}\ntau ${exact(at(...found)) || "not defined"}`, x, y);
+  const tell = (found, x, y) => showTip(`${names[found[0]]}\n${names[found[1]]}\ntau ${brief(at(...found)) || "not defined"}`, x, y);
   canvas.addEventListener("pointermove", (event) => {
     const found = cellAt(event);
     if (found) tell(found, event.clientX, event.clientY);

@@ -15,7 +15,7 @@ function drawCost(state, choose) {
     const group = svg("g", { class: `entry${row.baseline ? " baseline" : ""}${row.proxy === state.proxy ? " now" : ""}`, tabindex: 0, role: "button", "aria-label": `${row.proxy}: tau ${rounded(row.tau)}, ${short(row.seconds)} seconds`, "data-proxy": row.proxy });
     if (typeof row.low === "number") group.append(svg("line", { class: "interval thin", x1: x(row.seconds), x2: x(row.seconds), y1: y(row.low), y2: y(row.high) }));
     group.append(svg("circle", { class: "value", cx: x(row.seconds), cy: y(row.tau), r: 6 }));
-    const tell = () => `${row.proxy}\ntau ${exact(row.tau)} ${interval(row.low, row.high)}\n${exact(row.seconds)} s for one network`;
+    const tell = () => `${row.proxy}\ntau ${rounded(row.tau)} ${interval(row.low, row.high)}\n${short(row.seconds)} s for one network`;
     group.addEventListener("pointermove", (event) => showTip(tell(), event.clientX, event.clientY));
     group.addEventListener("pointerleave", hideTip);
     group.addEventListener("focus", () => { const box = group.getBoundingClientRect(); showTip(tell(), box.right, box.top); });

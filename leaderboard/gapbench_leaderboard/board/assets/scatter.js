@@ -113,9 +113,9 @@ function hover(picture, points, state) {
 }
 
 function describe(point, state) {
-  const lines = [`${state.proxy}: ${exact(point.x)}${typeof point.error === "number" ? ` ± ${short(point.error)}` : ""}`, `${state.target}: ${exact(point.y)}`];
+  const lines = [`${state.proxy}: ${brief(point.x)}${typeof point.error === "number" ? ` ± ${short(point.error)}` : ""}`, `${state.target}: ${brief(point.y)}`];
   for (const name of ["family", "width", ...board.axes, "seed", "parameters", "train_error", "test_error", "status"]) {
-    if (population[name] && !lines.some((line) => line.startsWith(`${name}: `))) lines.push(`${name}: ${exact(population[name][point.network])}`);
+    if (population[name] && !lines.some((line) => line.startsWith(`${name}: `))) lines.push(`${name}: ${brief(population[name][point.network])}`);
   }
   return lines.join("\n");
 }

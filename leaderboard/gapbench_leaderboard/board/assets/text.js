@@ -21,6 +21,11 @@ function exact(value) {
   return value === null || value === undefined ? "" : String(value);
 }
 
+// Six significant digits, for what appears on hover; the tables have all of them.
+function brief(value) {
+  return typeof value === "number" ? exact(Number(value.toPrecision(6))) : exact(value);
+}
+
 function interval(low, high) {
   return typeof low === "number" && typeof high === "number" ? `[${rounded(low)}, ${rounded(high)}]` : "";
 }

@@ -1,0 +1,29 @@
+"""What `gapbench submit` tells an author beside the headline."""
+
+import pytest
+
+from gapbench.commands.submit import _beside
+
+
+def entry(**estimators):
+    others = [{"target": "gap", "task": "one", "family": "", "estimator": "rank", "value": 9.0}]
+    others.append({"target": "loss_gap", "task": "", "family": "", "estimator": "tau_within", "value": 0.9})
+    own = {"target": "gap", "task": "", "family": ""}
+    return {"scores": [*others, *({**own, "estimator": k, "value": v} for k, v in estimators.items())]}
+
+
+@pytest.mark.parametrize("tau", [0.8, -0.81, 1.0])
+def test_a_proxy_that_follows_the_width_is_told_so(capsys, tau):
+    _beside(entry(rank=3.0, tau_within=0.125, tau_b=-0.25, tau_with_width=tau))
+    first, second = capsys.readouterr().out.splitlines()
+    assert first == (
+        f"Beside it: rank 3, tau within width 0.125, pooled -0.250, with the width itself {tau:.3f}."
+    )
+    assert "may be the width" in second
+
+
+def test_what_is_not_defined_is_not_named(capsys):
+    _beside(entry(tau_within=float("nan"), tau_b=0.5, tau_with_width=-0.79))
+    assert capsys.readouterr().out == "Beside it: pooled 0.500, with the width itself -0.790.\n"
+    _beside(entry())
+    assert capsys.readouterr().out == ""
