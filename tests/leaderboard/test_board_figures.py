@@ -28,8 +28,10 @@ def test_scatter_has_a_point_for_every_ranked_network(tmp_path: Path) -> None:
     networks = scored(*CASE)[0]
     ranking, scatter = draw(tmp_path)
     assert (ranking.name, scatter.name) == ("ranking_gap.svg", "scatter_gap_1_plain.svg")
-    points = re.findall(r'<g id="PathCollection_\d+">(.*?)</g>\s*</g>', scatter.read_text(), re.S)
-    assert sum(group.count("<use ") for group in points) >= (networks["status"] == "converged").sum()
+    groups = re.split(r'<g id="(?=\w+_\d+")', scatter.read_text())
+    drawn = [max(g.count("<use "), g.count("<path ")) for g in groups if g.startswith("PathCollection_")]
+    families = networks.loc[networks["status"] == "converged", "family"].value_counts().sort_index()
+    assert drawn == [*families, *[1] * len(families)]  # the points, then the legend's
 
 
 def test_figures_are_reproducible(tmp_path: Path) -> None:
