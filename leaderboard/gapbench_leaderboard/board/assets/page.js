@@ -200,6 +200,13 @@ function draw() {
   else rest();
 }
 
+// The tables of other views, made while nothing else is to be done, so that the first change of a filter is quick too.
+function warmUp(scopes) {
+  if (!scopes.length) return;
+  const later = window.requestIdleCallback || ((work) => setTimeout(work, 50));
+  later(() => { scope(...scopes[0]); warmUp(scopes.slice(1)); });
+}
+
 let drawnAt = 0;
 // The fragment holds the view, so that the link to the ranking must not replace it.
 document.querySelector("a.skip").addEventListener("click", (event) => {
@@ -213,6 +220,7 @@ drawGlossary();
 drawControls();
 draw();
 reveal();
+warmUp([...board.targets.flatMap((target) => [...board.tasks.map((task) => [target, task, ""]), ...board.families.map((family) => [target, state.task, family])])]);
 addEventListener("resize", () => requestAnimationFrame(() => { if (document.querySelector("main").clientWidth !== drawnAt) draw(); }));
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
 addEventListener("hashchange", () => { readFragment(); drawControls(); draw(); reveal(); });

@@ -94,9 +94,9 @@ function number(value, digits = 3) {
   return setNumber(element("td"), value, digits);
 }
 
-function setNumber(cell, value, digits = 3) {
+function setNumber(cell, value, digits = 3, title = exact(value)) {
   attribute(cell, "data-value", exact(value));
-  attribute(cell, "title", exact(value));
+  attribute(cell, "title", title);
   return words(cell, rounded(value, digits));
 }
 
@@ -173,8 +173,7 @@ function rankingRow(row, place, limits, networks, state, choose) {
   attribute(parts.barCell, "data-high", exact(row.high));
   setBar(parts.bar, row, place, limits);
   for (const [key, estimator] of NUMBERS) {
-    setNumber(parts[key], row[key]);
-    attribute(parts[key], "title", `${exact(row[key])} ${row.limits(estimator)}`.trim());
+    if (SHOWN.has(key)) setNumber(parts[key], row[key], 3, `${exact(row[key])} ${row.limits(estimator)}`.trim());
   }
   words(parts.models, `${row.models}/${networks === null ? "?" : networks}`);
   attribute(parts.seconds, "data-value", exact(row.seconds));
