@@ -115,6 +115,7 @@ def environment(home: str, python_path: Iterable[str]) -> dict[str, str]:
     variables = {
         "PATH": "/usr/bin:/bin",
         "HOME": home,
+        "USER": "nobody",  # torch may ask for a name, and the sandbox has no list of users
         "TMPDIR": home,
         "LANG": "C.UTF-8",
         "PYTHONPATH": os.pathsep.join(python_path),
