@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 FLAGS = (
     "--headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage --no-first-run --disable-extensions "
@@ -27,6 +29,14 @@ def find_chromium() -> str | None:
     """The browser's path: from GAPBENCH_CHROMIUM, else by the usual names."""
     named = os.environ.get("GAPBENCH_CHROMIUM")
     return named or next((path for path in map(shutil.which, NAMES) if path), None)
+
+
+CHROMIUM = find_chromium()
+needs_browser = pytest.mark.skipif(
+    CHROMIUM is None, reason="needs Chromium (Debian package chromium, or GAPBENCH_CHROMIUM = its path)"
+)
+ROWS = "[...document.querySelectorAll('#ranking tr[data-proxy]')]"
+"""Of the ranking, one per proxy."""
 
 
 @dataclass

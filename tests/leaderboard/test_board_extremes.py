@@ -24,13 +24,8 @@ from gapbench_leaderboard.board.ranked import ranked
 from gapbench_leaderboard.board.scores_file import read_scores
 from gapbench_leaderboard.scores import BASELINES, COLUMNS, TableError
 from leaderboard.board_cases import STATES, board, entries, scored
-from leaderboard.chromium import Page, browser, find_chromium
+from leaderboard.chromium import CHROMIUM, ROWS, Page, browser, needs_browser
 
-CHROMIUM = find_chromium()
-needs_browser = pytest.mark.skipif(
-    CHROMIUM is None, reason="needs Chromium (Debian package chromium, or GAPBENCH_CHROMIUM = its path)"
-)
-ROWS = "[...document.querySelectorAll('#ranking tr[data-proxy]')]"
 HUGE = 1.7976931348623157e308
 SERIES = {
     "rounding noise": (0.3, 0.1 + 0.2),

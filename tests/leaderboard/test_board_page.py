@@ -18,17 +18,11 @@ import pytest
 
 from gapbench_leaderboard.board import build
 from gapbench_leaderboard.board.numbers import exact, rounded
-from gapbench_leaderboard.board.ranked import ranked
+from gapbench_leaderboard.board.ranked import LIKE_WIDTH, ranked
 from gapbench_leaderboard.board.terminal import ranking_text
 from gapbench_leaderboard.scores import score_population
 from leaderboard.board_cases import AWKWARD, STATES, board, large
-from leaderboard.chromium import Page, browser, find_chromium
-
-CHROMIUM = find_chromium()
-needs_browser = pytest.mark.skipif(
-    CHROMIUM is None, reason="needs Chromium (Debian package chromium, or GAPBENCH_CHROMIUM = its path)"
-)
-ROWS = "[...document.querySelectorAll('#ranking tr[data-proxy]')]"
+from leaderboard.chromium import CHROMIUM, ROWS, Page, browser, needs_browser
 
 
 @pytest.fixture(scope="module")
@@ -762,3 +756,25 @@ def test_what_follows_the_width_is_marked_everywhere(page: Page, tmp_path: Path)
     assert "confirmed 2026-01-02on fresh networks" in detail
     assert "A & B" in detail
     assert page.complaints == []
+
+
+@needs_browser
+def test_where_no_difference_is_significant_it_is_said_everywhere(page: Page, tmp_path: Path) -> None:
+    given = board(tmp_path, ("one",), 8, 2, STATES)
+    text = "No two proxies can be told apart"
+    about = "document.getElementById('ranking-about').textContent"
+    own = given["scores"]["estimator"] == "rank"
+    for best, said in ((1.0, True), (2.0, False)):
+        scores = given["scores"].copy()
+        scores.loc[own, "value"] = 1.0
+        scores.loc[own & (scores["proxy"] == "plain"), "value"] = best
+        build(tmp_path, **{**given, "scores": scores})
+        fresh(page, (tmp_path / "index.html").as_uri())
+        assert (text in page.value(about)) is said
+        assert (text in (tmp_path / "board.md").read_text()) is said
+        assert (text in ranking_text(scores)) is said
+
+
+def test_page_and_files_mark_the_width_alike() -> None:
+    script = (files("gapbench_leaderboard.board") / "assets" / "ranking.js").read_text()
+    assert re.findall(r"const LIKE_WIDTH = ([\d.]+);", script) == [str(LIKE_WIDTH)]
