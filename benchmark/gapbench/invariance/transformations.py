@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from gapbench.symmetry.certificate import outputs
+from gapbench.symmetry.verification import outputs
 from gapbench.symmetry.find import Symmetry, find, flat_parameters, with_parameters
 from gapbench.symmetry.structure import BatchNormUse, NormUse
 from gapbench.symmetry.transformation import kinds as kinds_of

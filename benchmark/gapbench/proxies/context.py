@@ -124,7 +124,7 @@ class Context:
         """The network's continuous symmetries in eval mode."""
         from gapbench.symmetry import find
 
-        found: Symmetry = self.shared("symmetry", lambda: find(self.model, self.inputs[:2]))
+        found: Symmetry = self.shared("symmetry", lambda: find(self.model, self.inputs))
         return found
 
     @property

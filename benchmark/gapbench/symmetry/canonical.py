@@ -14,10 +14,12 @@ import scipy.sparse.linalg as spl
 import torch
 from torch import Tensor, nn
 
+from gapbench.symmetry.certificate import drop_failing, remove
 from gapbench.symmetry.detection import Detected
 from gapbench.symmetry.families import Mixing, Rescaling
 from gapbench.symmetry.find import Symmetry, build, with_parameters
 from gapbench.symmetry.structure import BatchNormUse, Findings, LinearUse, NormUse, ScaleUse
+from gapbench.symmetry.verification import ACCEPTED, double_copy, largest_change, rounded_change
 
 TOLERANCE = 1e-13
 MAX_ROUNDS = 2000
@@ -35,19 +37,38 @@ def balanced(symmetry: Symmetry) -> nn.Module:
     affine parameters become constants), shifts and null directions are fixed (key and value biases zero,
     writers of normalised streams centred, readers orthogonal to 1), then the norm of the remaining
     parameters is minimised over rescalings and mixings; mixed channels beyond the rank are set to zero.
-    Unique up to signs and rotations. Raises `CannotBalance`.
+    Unique up to signs and rotations. The network returned has been evaluated on the given and on random
+    inputs. Raises `CannotBalance`, also where the function would change.
     """
     like = next(symmetry.network.parameters())
-    network = copy.deepcopy(symmetry.network).double().cpu().eval()
-    example = symmetry.example.double().cpu()
-    first = build(network, example, False)
-    network = _folded(network, first)
+    original = double_copy(symmetry.network).cpu()
+    example = symmetry.example.detach().cpu()
+    example = example.double() if example.is_floating_point() else example
+    first = build(original, example, False)
+    remove(first, symmetry.removed)
+    network = _folded(original, first)
+    _check(original, network, example, "folding its normalisations")
     second = build(network, example, False)
+    # Folding has changed the structure: what holds here is tried here, at the point where it is used.
+    drop_failing(second, names=("own",))
     theta = _fix_shifts(second)
     theta = _fix_nulls(second, theta)
     theta = _drop_dead(second, theta)
     theta = _minimise(second, theta)
-    return with_parameters(network, theta).to(device=like.device, dtype=like.dtype)
+    result = with_parameters(network, theta)
+    _check(original, result, example, "moving it along its orbit")
+    result = result.to(device=like.device, dtype=like.dtype)
+    before = copy.deepcopy(symmetry.network).eval()
+    if not rounded_change(before, result, symmetry.example) <= 1.0:
+        raise CannotBalance("rounding the balanced parameters to the network's type changes its outputs")
+    return result
+
+
+def _check(before: nn.Module, after: nn.Module, example: Tensor, what: str) -> None:
+    """Raise `CannotBalance` where the function changed."""
+    moved = largest_change(before, after, example)
+    if not moved <= ACCEPTED:
+        raise CannotBalance(f"{what} would change its outputs by {moved:.1e} of the largest")
 
 
 # ---- folding -----------------------------------------------------------------------------------------------
@@ -59,13 +80,14 @@ def _folded(network: nn.Module, symmetry: Symmetry) -> nn.Module:
     constants: set[str] = set()
     detected = symmetry.detected
     writers = _writers_by_variable(found, detected.classes)
+    readers = _readers(found, detected.classes)
     result = copy.deepcopy(network)
     for batch in found.batch_norms:
         if (batch.weight < 0).any() or (batch.bias < 0).any():
             continue
-        _fold_batch_norm(theta, batch, writers, detected, constants, names, result)
+        _fold_batch_norm(theta, batch, writers, readers, detected, constants, names, result)
     for scale in found.scales:
-        _fold_layer_scale(theta, scale, writers, detected, constants, names)
+        _fold_layer_scale(theta, scale, writers, readers, detected, constants, names)
     for norm in found.norms:
         _fold_norm(theta, norm, found, detected, constants, names)
     with torch.no_grad():
@@ -111,10 +133,21 @@ def _writers_by_variable(found: Findings, classes: np.ndarray) -> dict[int, list
     return result
 
 
+def _readers(found: Findings, classes: np.ndarray) -> dict[int, int]:
+    """Class -> how often a batch normalisation or layer scale reads it: folded into its writer, it must be once."""
+    counts: dict[int, int] = {}
+    uses: list[BatchNormUse | ScaleUse] = [*found.batch_norms, *found.scales]
+    for use in uses:
+        for r in classes[use.reads]:
+            counts[int(r)] = counts.get(int(r), 0) + 1
+    return counts
+
+
 def _fold_batch_norm(
     theta: Tensor,
     batch: BatchNormUse,
     writers: dict[int, list[tuple[LinearUse, int]]],
+    readers: dict[int, int],
     detected: Detected,
     constants: set[str],
     names: _Names,
@@ -128,6 +161,7 @@ def _fold_batch_norm(
         bool((reads != 0).all())
         and len(np.unique(reads)) == len(reads)
         and all(detected.roles.get(int(r), set()) <= {"write", "batch_norm"} for r in reads)
+        and all(readers[int(r)] == 1 for r in reads)
         and all(len(writers.get(int(r), [])) == 1 and int(r) not in others for r in reads)
         and names.whole(batch.weight) is not None
     )
@@ -160,6 +194,7 @@ def _fold_layer_scale(
     theta: Tensor,
     scale: ScaleUse,
     writers: dict[int, list[tuple[LinearUse, int]]],
+    readers: dict[int, int],
     detected: Detected,
     constants: set[str],
     names: _Names,
@@ -170,6 +205,7 @@ def _fold_layer_scale(
         bool((reads != 0).all())
         and len(np.unique(reads)) == len(reads)
         and all(detected.roles.get(int(r), set()) <= {"write", "layer_scale"} for r in reads)
+        and all(readers[int(r)] == 1 for r in reads)
         and all(len(writers.get(int(r), [])) == 1 and int(r) not in detected.others for r in reads)
         and names.whole(scale.weight) is not None
     ):

@@ -330,7 +330,8 @@ class ReaderNulls:
         self.size = len(null.index)
         self.index, self.bias = _ids(null.index, theta.device), _ids(null.bias, theta.device)
         self.inverse, self.total = self._direction(theta)
-        self.biased = bool((null.bias >= 0).all()) and self.total != 0.0
+        # By structure, not by value: shifts that are zero here may be moved before `change` is called.
+        self.biased = bool((null.bias >= 0).all()) and bool((null.shift >= 0).all())
         repeats = len(null.bias) / max(1, len(distinct(null.bias)))
         self.square = float(self.inverse.pow(2).sum()) + (self.total**2 * repeats if self.biased else 0.0)
 

@@ -21,6 +21,9 @@ from gapbench.symmetry.projection import Projector
 from gapbench.symmetry.rank import FamilySize, structural_ranks
 from gapbench.symmetry.shifts import ShiftSolution, solve
 from gapbench.symmetry.structure import Findings
+from gapbench.symmetry.verification import LOOKED_AT
+
+TRACED = 2  # examples whose computation is recorded; certificates look at more
 
 
 def flat_parameters(network: nn.Module) -> Tensor:
@@ -57,7 +60,7 @@ class Symmetry:
     uncovered: dict[str, int]
     logit_shift: bool
     dropped: list[str] = field(default_factory=list)
-    removed: frozenset[tuple[str, int]] = frozenset()
+    removed: frozenset[tuple[str, bytes]] = frozenset()
     certificate: Certificate | None = None
     families: list[FamilySize] = field(default_factory=list)
     dimension: int = 0
@@ -109,11 +112,12 @@ class Symmetry:
 
         `strength`: standard deviation of log scales, spectral norm of the generators of mixings and rotations,
         shifts and null directions relative to the root mean square of the parameters they move. `families`:
-        kinds (as in `families[i].kind`), all by default.
+        kinds (as in `families[i].kind`), all by default. Raises `GapbenchError` for an unknown kind, and where
+        the function would change.
         """
         from gapbench.symmetry.transformation import transform
 
-        return with_parameters(self.network, transform(self, seed, strength, families))
+        return transform(self, seed, strength, families)
 
     def balanced(self) -> nn.Module:
         """A new network with the same function at the balanced representative of the orbit; see `canonical`."""
@@ -137,14 +141,12 @@ def find(network: nn.Module, example_inputs: Tensor, logit_shift: bool = False) 
     of all logits counts too. Every family is certified by transforming a copy in float64; one that fails is
     dropped and listed. Raises `GapbenchError` for a network without parameters.
     """
-    if not any(True for _ in network.parameters()):
-        raise GapbenchError("The network has no parameters.")
+    check_network(network)
     modes = [(m, m.training) for m in network.modules()]
     network.eval()
     try:
-        symmetry = build(network, example_inputs[:2], logit_shift)
-        symmetry.certificate = certify(symmetry, 0)
-        _drop_failures(symmetry)
+        symmetry = build(network, example_inputs[:LOOKED_AT], logit_shift)
+        symmetry.certificate = drop_failing(symmetry)
         _measure(symmetry)
         return symmetry
     finally:
@@ -152,8 +154,19 @@ def find(network: nn.Module, example_inputs: Tensor, logit_shift: bool = False) 
             module.training = mode
 
 
+def check_network(network: nn.Module) -> None:
+    """Raise `GapbenchError` for a network without parameters, or with some that are not finite or complex."""
+    if not any(True for _ in network.parameters()):
+        raise GapbenchError("The network has no parameters.")
+    for name, tensor in [*network.named_parameters(), *network.named_buffers()]:
+        if tensor.is_complex():
+            raise GapbenchError(f"The tensor {name} is complex: symmetries are found for real networks only.")
+        if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
+            raise GapbenchError(f"The tensor {name} of the network holds NaN or infinite numbers.")
+
+
 def build(network: nn.Module, example: Tensor, logit_shift: bool) -> Symmetry:
-    recorded = trace(network, example)
+    recorded = trace(network, example[:TRACED])
     offsets, start = {}, 0
     for name, p in network.named_parameters():
         offsets[name] = (start, p.shape)
@@ -178,13 +191,6 @@ def build(network: nn.Module, example: Tensor, logit_shift: bool) -> Symmetry:
     return Symmetry(
         network, example, findings, detected, solution, bound, dict(findings.uncovered), logit_shift
     )
-
-
-def _drop_failures(symmetry: Symmetry) -> None:
-    if symmetry.certificate is None or symmetry.certificate.passed:
-        return
-    drop_failing(symmetry)
-    symmetry.certificate = certify(symmetry, 0)
 
 
 def _measure(symmetry: Symmetry) -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from gapbench.errors import GapbenchError, did_you_mean
 from gapbench.symmetry.families import Mixing, ReaderNulls, WriterNulls
 from gapbench.symmetry.rank import shift_kinds
+from gapbench.symmetry.verification import ACCEPTED, double_copy, largest_change, rounded_change
 
 if TYPE_CHECKING:
     from gapbench.symmetry.find import Symmetry
@@ -27,8 +29,14 @@ def kinds(symmetry: Symmetry) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def transform(symmetry: Symmetry, seed: int, strength: float, families: list[str] | None) -> Tensor:
-    """Transformed parameters (d,), float64. See `Symmetry.transform`."""
+def transform(symmetry: Symmetry, seed: int, strength: float, families: list[str] | None) -> nn.Module:
+    """A new network with the same function. See `Symmetry.transform`.
+
+    What is returned has been evaluated: raises `GapbenchError` where its outputs differ from those of the
+    network on the given or on random inputs, by more than 1e-9 in float64 or than rounding in its own type.
+    """
+    from gapbench.symmetry.find import with_parameters
+
     present = kinds(symmetry)
     for name in families or []:
         if name not in present:
@@ -36,6 +44,28 @@ def transform(symmetry: Symmetry, seed: int, strength: float, families: list[str
                 f"The network has no symmetry of the kind {name!r}.{did_you_mean(name, present)} It has: "
                 f"{', '.join(present) or 'none'}."
             )
+    theta = transformed(symmetry, seed, strength, families)
+    exact = double_copy(symmetry.network)
+    moved = largest_change(exact, with_parameters(exact, theta), symmetry.example, symmetry.logit_shift)
+    if not moved <= ACCEPTED:
+        raise GapbenchError(
+            f"The transformed network would compute another function: its outputs change by {moved:.1e} of the "
+            f"largest (at most {ACCEPTED:.0e} is rounding). A smaller strength than {strength} may do."
+        )
+    result = with_parameters(symmetry.network, theta)
+    before, after = (copy.deepcopy(n).eval() for n in (symmetry.network, result))
+    rounded = rounded_change(before, after, symmetry.example, symmetry.logit_shift)
+    if not rounded <= 1.0:
+        raise GapbenchError(
+            "The transformed network computes another function in its own type, since rounding its parameters "
+            "moves the outputs: transform a float64 copy, or with a smaller strength."
+        )
+    return result
+
+
+def transformed(symmetry: Symmetry, seed: int, strength: float, families: list[str] | None) -> Tensor:
+    """Transformed parameters (d,), float64, not yet checked. `families` as in `Symmetry.transform`."""
+    present = kinds(symmetry)
     wanted = set(present if families is None else families)
     generator = torch.Generator().manual_seed(seed)
     bound = symmetry.bound

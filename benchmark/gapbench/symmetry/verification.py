@@ -1,0 +1,79 @@
+"""Whether two networks compute the same function, seen on given inputs and on random ones."""
+
+from __future__ import annotations
+
+import copy
+
+import torch
+from torch import Tensor, nn
+
+from gapbench.curvature.tracing import plain_kernels
+
+ACCEPTED = 1e-9  # change of outputs in float64, relative to their largest modulus
+ROUNDING = 2.0**13  # the same for a type with rounding unit u: at most `ROUNDING` u
+LOOKED_AT = 16  # given inputs that are looked at, besides random ones
+RANDOM = 4
+
+
+def double_copy(network: nn.Module) -> nn.Module:
+    """A float64 copy in eval mode."""
+    return copy.deepcopy(network).double().eval()
+
+
+def probes(example: Tensor) -> Tensor:
+    """Up to `LOOKED_AT` of the given inputs (n, ...), then `RANDOM` drawn with their mean and spread.
+
+    Whole numbers (token ids) are redrawn among those that occur, each in its own place of the input where
+    several occur there. Floating-point inputs come in float64.
+    """
+    generator = torch.Generator().manual_seed(0)
+    given = example[:LOOKED_AT].detach()
+    if not given.is_floating_point():
+        rows = torch.randint(0, len(given), (RANDOM, *given.shape[1:]), generator=generator)
+        drawn = given.cpu().gather(0, rows)
+        return torch.cat([given, drawn.to(given.device)])
+    given = given.double()
+    noise = torch.randn(RANDOM, *given.shape[1:], generator=generator, dtype=torch.float64)
+    spread = float(given.std()) if given.numel() > 1 else 0.0
+    drawn = float(given.mean()) + (spread or 1.0) * noise.to(given.device)
+    return torch.cat([given, drawn])
+
+
+@torch.no_grad()
+def outputs(network: nn.Module, inputs: Tensor, logit_shift: bool) -> Tensor:
+    """Outputs, or log probabilities where a common shift of the logits counts as no change."""
+    with plain_kernels():
+        found = network(inputs)
+    assert isinstance(found, Tensor)
+    return torch.log_softmax(found, dim=1) if logit_shift else found
+
+
+def change(before: Tensor, after: Tensor) -> float:
+    """Largest change of an output relative to the largest output that was finite; inf for a new NaN or inf.
+
+    What was not finite before says nothing and is left out; with nothing left the change is inf.
+    """
+    if before.shape != after.shape:
+        return float("inf")
+    finite = before.isfinite()
+    if not bool(finite.any()):
+        return float("inf")
+    before, after = before[finite].double(), after[finite].double()
+    if not bool(after.isfinite().all()):
+        return float("inf")
+    return float((after - before).abs().max()) / (float(before.abs().max()) or 1.0)
+
+
+def largest_change(before: nn.Module, after: nn.Module, example: Tensor, logit_shift: bool = False) -> float:
+    """`change` between two float64 networks on `probes(example)`."""
+    inputs = probes(example)
+    return change(outputs(before, inputs, logit_shift), outputs(after, inputs, logit_shift))
+
+
+def rounded_change(before: nn.Module, after: nn.Module, example: Tensor, logit_shift: bool = False) -> float:
+    """`change` between two networks of one type, in units of what its rounding may do (`ROUNDING` u)."""
+    kind = next(before.parameters()).dtype
+    inputs = probes(example)
+    inputs = inputs.to(kind) if inputs.is_floating_point() else inputs
+    moved = change(outputs(before, inputs, logit_shift), outputs(after, inputs, logit_shift))
+    return moved / (ROUNDING * torch.finfo(kind).eps)
