@@ -12,6 +12,10 @@ class DiskFull(GapbenchError):
     """A result could not be written for want of space; nothing finished is lost."""
 
 
+class NotDefined(ValueError):
+    """A quantity that this network does not have, or that cannot be computed rightly; the message says why."""
+
+
 def did_you_mean(name: object, known: Iterable[str]) -> str:
     """` Did you mean 'x'?` for the nearest of `known`, or nothing."""
     near = difflib.get_close_matches(str(name), list(known), n=1)

@@ -1,51 +1,68 @@
-"""The training loss as a function of one flat parameter vector, with exact first and second derivatives."""
+"""The training loss as a function of one flat parameter vector, with first and second derivatives.
+
+Derivatives are tested before they are used (`derivatives.examine`): a gradient that is not the derivative of the
+loss is refused, Hessian products that are not the derivative of the gradient are replaced by its differences.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import copy
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from gapbench.curvature.batches import why_mixed
+from gapbench.curvature.derivatives import Findings, examine
+from gapbench.curvature.heads import LOSSES, check_loss, gauss_newton_scalars, per_example_loss
 from gapbench.curvature.tracing import plain_kernels
-from gapbench.errors import GapbenchError
+from gapbench.errors import GapbenchError, NotDefined
 
-LOSSES = ("cross_entropy", "mse")
+__all__ = ["LOSSES", "Landscape", "per_example_loss", "with_parameters_of"]
+
 CHUNK = 128
 KEPT_EXAMPLES = 512  # graphs of the gradient are kept between Hessian products up to this many examples
+EXAMINED = 32  # examples on which derivatives are tested
+STEP = 1e-5  # of differences of gradients, relative to the size of the parameters
+HALF = (torch.float16, torch.bfloat16)
 
 
-def per_example_loss(outputs: Tensor, targets: Tensor, loss: str) -> Tensor:
-    """(n,) float64 losses. `cross_entropy` in nats; `mse` = 0.5 |f - y|^2 summed over outputs.
+class _Calling(nn.Module):
+    """Calls a function of the network while that has other parameters."""
 
-    Integer targets become one-hot for `mse`. Computed in float64 whatever the network's type, since
-    sharpness is a difference of nearly equal losses.
+    def __init__(self, network: nn.Module):
+        super().__init__()
+        self.network = network
+
+    def forward(self, function: Callable[[nn.Module], Any]) -> Any:
+        return function(self.network)
+
+
+def with_parameters_of(
+    network: nn.Module, parameters: dict[str, Tensor], function: Callable[[nn.Module], Any]
+) -> Any:
+    """function(network) while `network` has `parameters`.
+
+    What the function differentiates it should differentiate inside: checkpointed parts run again during the
+    backward pass, and then have to see the same parameters.
     """
-    outputs = outputs.double()
-    if loss == "cross_entropy":
-        if targets.is_floating_point():
-            raise GapbenchError("Cross-entropy needs integer class targets.")
-        return nn.functional.cross_entropy(outputs, targets, reduction="none")
-    if loss == "mse":
-        if not targets.is_floating_point():
-            targets = nn.functional.one_hot(targets, outputs.shape[-1])
-        if targets.shape != outputs.shape:
-            raise GapbenchError(
-                f"Targets of shape {tuple(targets.shape)} do not fit outputs {tuple(outputs.shape)}."
-            )
-        return 0.5 * (outputs - targets.double()).pow(2).flatten(1).sum(dim=1)
-    raise GapbenchError(f"There is no loss {loss!r}: choose {' or '.join(LOSSES)}.")
+    named = {f"network.{name}": value for name, value in parameters.items()}
+    return functional_call(_Calling(network), named, (function,))
 
 
 class Landscape:
     """L(theta) = mean per-example loss of a network in eval mode on fixed data; theta (d,) is flat.
 
     The order of theta is that of `model.parameters()`, each row-major. The network itself is never changed.
+    `chunk` examples are evaluated at once and make no difference to any value: a network in which examples
+    meet (batch statistics, say) always gets all of them, and `mixed` says why.
     """
 
     def __init__(self, model: nn.Module, inputs: Tensor, targets: Tensor, loss: str, chunk: int = CHUNK):
-        self.model, self.loss, self.chunk = model, loss, chunk
+        check_loss(loss)
+        self.model, self.loss = model, loss
         self.inputs, self.targets = inputs, targets
         self.names = [name for name, _ in model.named_parameters()]
         self.shapes = [p.shape for p in model.parameters()]
@@ -55,7 +72,11 @@ class Landscape:
             raise GapbenchError("The network has no parameters.")
         first = next(model.parameters())
         self.dtype, self.device = first.dtype, first.device
+        self.mixed = why_mixed(model, inputs)
+        self.chunk = len(inputs) if self.mixed is not None else max(1, chunk)
         self._kept: list[tuple[list[Tensor], list[Tensor]]] | None = None
+        self._findings: Findings | None = None
+        self._fine: Landscape | None = None
 
     def theta(self) -> Tensor:
         """The network's parameters as a new flat vector (d,)."""
@@ -66,54 +87,140 @@ class Landscape:
         parts = theta.split(self.sizes)
         return {name: part.reshape(shape) for name, part, shape in zip(self.names, parts, self.shapes)}
 
-    def _chunks(self) -> Iterator[tuple[Tensor, Tensor]]:
+    def chunks(self) -> Iterator[tuple[Tensor, Tensor]]:
+        """Inputs and targets, `chunk` examples at a time."""
         return zip(self.inputs.split(self.chunk), self.targets.split(self.chunk))
 
-    def _chunk_loss(self, parameters: dict[str, Tensor], inputs: Tensor, targets: Tensor) -> Tensor:
-        outputs = functional_call(self.model, parameters, (inputs,))
+    def part_loss(self, network: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
+        """What these examples contribute to the mean loss."""
+        outputs = network(inputs)
+        if outputs.dtype in HALF and self.dtype not in HALF:
+            raise NotDefined(
+                f"the network computes in {str(outputs.dtype).removeprefix('torch.')} inside, whose rounding is "
+                "larger than what is measured"
+            )
         return per_example_loss(outputs, targets, self.loss).sum() / len(self.inputs)
 
     @torch.no_grad()
     def value(self, theta: Tensor | None = None) -> float:
         """L(theta), at the network's own parameters by default."""
         parameters = self.unflatten(self.theta() if theta is None else theta)
+
+        def total(network: nn.Module) -> float:
+            return sum(float(self.part_loss(network, x, y)) for x, y in self.chunks())
+
         with plain_kernels():
-            return sum(float(self._chunk_loss(parameters, x, y)) for x, y in self._chunks())
+            value: float = with_parameters_of(self.model, parameters, total)
+        return value
 
     def value_and_gradient(self, theta: Tensor | None = None) -> tuple[float, Tensor]:
-        """L(theta) and its gradient (d,)."""
-        theta = (self.theta() if theta is None else theta).detach().requires_grad_()
+        """L(theta) and its gradient (d,). Raises `NotDefined` where that is not the derivative of the loss."""
+        self.findings.require_gradient()
+        return self.raw_gradient(theta)
+
+    def raw_gradient(self, theta: Tensor | None = None) -> tuple[float, Tensor]:
+        """L(theta) and what automatic differentiation says is its gradient."""
+        theta = (self.theta() if theta is None else theta).detach().clone().requires_grad_()
         value, gradient = 0.0, torch.zeros_like(theta)
-        with torch.enable_grad(), plain_kernels():
-            for x, y in self._chunks():
-                loss = self._chunk_loss(self.unflatten(theta), x, y)
-                (part,) = torch.autograd.grad(loss, theta, allow_unused=True, materialize_grads=True)
-                gradient += part
-                value += float(loss.detach())
+        for x, y in self.chunks():
+
+            def differentiated(network: nn.Module, x: Tensor = x, y: Tensor = y) -> tuple[float, Tensor]:
+                loss = self.part_loss(network, x, y)
+                return float(loss.detach()), _gradient(loss, theta, lambda: self.part_loss(network, x, y))
+
+            with torch.enable_grad(), plain_kernels():
+                now, part = with_parameters_of(self.model, self.unflatten(theta), differentiated)
+            value, gradient = value + now, gradient + part
         return value, gradient.detach()
+
+    @property
+    def findings(self) -> Findings:
+        """What testing the derivatives showed; tested once."""
+        if self._findings is None:
+            tested = self._for_testing()
+            self._findings = examine(
+                tested.value,
+                lambda theta: tested.raw_gradient(theta)[1],
+                tested.raw_hessian_product,
+                tested.theta(),
+            )
+        return self._findings
+
+    def _for_testing(self) -> Landscape:
+        """A float64 copy on a few examples; the network itself where it cannot be evaluated in float64."""
+        few = None if self.mixed is not None else EXAMINED
+        if self.dtype == torch.float64 and (few is None or len(self.inputs) <= few):
+            return self
+        try:
+            copied = self.double(few)
+            copied.value()
+        except (RuntimeError, TypeError, NotDefined):
+            return Landscape(self.model, self.inputs[:few], self.targets[:few], self.loss, self.chunk)
+        return copied
 
     def hessian_product(self, vector: Tensor) -> Tensor:
         """H v (d,) at the network's parameters, by double backward.
 
-        The graph of the gradient is built once and reused while it fits (`KEPT_EXAMPLES`).
+        The graph of the gradient is built once and reused while it fits (`KEPT_EXAMPLES`). Where products are
+        not the derivative of the gradient they come from its central differences in float64. Raises
+        `NotDefined` where the gradient is not right itself.
         """
+        self.findings.require_gradient()
+        if self.findings.hessian is not None:
+            return self.difference_product(vector)
+        return self.raw_hessian_product(vector)
+
+    def difference_product(self, vector: Tensor) -> Tensor:
+        """H v (d,) from central differences of gradients of a float64 copy."""
+        if self._fine is None:
+            self._fine = self if self.dtype == torch.float64 else self.double()
+        fine = self._fine
+        theta, direction = fine.theta(), vector.to(torch.float64)
+        size = float(direction.norm())
+        if size == 0.0:
+            return torch.zeros_like(vector)
+        step = STEP * max(float(theta.norm()), 1e-3) / size
+        up, down = (fine.raw_gradient(theta + s * step * direction)[1] for s in (1.0, -1.0))
+        return ((up - down) / (2.0 * step)).to(vector.dtype)
+
+    def double(self, examples: int | None = None) -> Landscape:
+        """The same for a float64 copy of the network, on the first `examples` of the data."""
+        network = copy.deepcopy(self.model).double()
+        inputs = self.inputs[:examples]
+        inputs = inputs.double() if inputs.is_floating_point() else inputs
+        targets = self.targets[:examples]
+        targets = targets.double() if targets.is_floating_point() else targets
+        return Landscape(network, inputs, targets, self.loss, self.chunk)
+
+    def raw_hessian_product(self, vector: Tensor) -> Tensor:
+        """What double backward says is H v (d,). Raises `NotDefined` where it is not finite."""
         result = torch.zeros_like(vector)
         parts = vector.split(self.sizes)
         vectors = [p.reshape(s) for p, s in zip(parts, self.shapes)]
-        with plain_kernels():
-            for parameters, gradients in self._gradient_graphs():
-                pairs = [(g, v) for g, v in zip(gradients, vectors) if g.requires_grad]
-                if not pairs:
-                    continue
-                products = torch.autograd.grad(
-                    [g for g, _ in pairs],
-                    parameters,
-                    grad_outputs=[v for _, v in pairs],
-                    retain_graph=True,
-                    allow_unused=True,
-                    materialize_grads=True,
+        for parameters, gradients in self._gradient_graphs():
+            pairs = [(g, v) for g, v in zip(gradients, vectors) if g.requires_grad]
+            if not pairs:
+                continue
+
+            def product(
+                _: nn.Module, pairs: list[Any] = pairs, parameters: list[Tensor] = parameters
+            ) -> list[Tensor]:
+                return list(
+                    torch.autograd.grad(
+                        [g for g, _ in pairs],
+                        parameters,
+                        grad_outputs=[v for _, v in pairs],
+                        retain_graph=True,
+                        allow_unused=True,
+                        materialize_grads=True,
+                    )
                 )
-                result += torch.cat([p.reshape(-1) for p in products])
+
+            with plain_kernels():
+                products = with_parameters_of(self.model, dict(zip(self.names, parameters)), product)
+            result += torch.cat([p.reshape(-1) for p in products])
+        if not bool(result.isfinite().all()):
+            raise NotDefined("a Hessian product is not finite")
         return result.detach()
 
     def _gradient_graphs(self) -> Iterator[tuple[list[Tensor], list[Tensor]]]:
@@ -122,7 +229,7 @@ class Landscape:
             return
         keep = len(self.inputs) <= KEPT_EXAMPLES
         kept = []
-        for x, y in self._chunks():
+        for x, y in self.chunks():
             graph = self._gradient_graph(x, y)
             if keep:
                 kept.append(graph)
@@ -133,9 +240,37 @@ class Landscape:
     def _gradient_graph(self, x: Tensor, y: Tensor) -> tuple[list[Tensor], list[Tensor]]:
         # Copies, so that neither a frozen parameter nor a later change of the network matters.
         parameters = [p.detach().clone().requires_grad_() for p in self.model.parameters()]
-        with torch.enable_grad():
-            loss = self._chunk_loss(dict(zip(self.names, parameters)), x, y)
-            gradients = torch.autograd.grad(
-                loss, parameters, create_graph=True, allow_unused=True, materialize_grads=True
+
+        def gradients(network: nn.Module) -> list[Tensor]:
+            loss = self.part_loss(network, x, y)
+            return list(
+                torch.autograd.grad(
+                    loss, parameters, create_graph=True, allow_unused=True, materialize_grads=True
+                )
             )
-        return parameters, list(gradients)
+
+        with torch.enable_grad(), plain_kernels():
+            found: list[Tensor] = with_parameters_of(
+                self.model, dict(zip(self.names, parameters)), gradients
+            )
+        return parameters, found
+
+    def scalars(self, outputs: Tensor) -> Tensor:
+        """Outputs -> the scalars whose squared gradients sum to the Gauss-Newton matrix's diagonal."""
+        return gauss_newton_scalars(outputs, tuple(self.targets.shape[1:]), self.loss)
+
+
+def _gradient(loss: Tensor, theta: Tensor, again: Callable[[], Tensor]) -> Tensor:
+    """d loss / d theta; by a plain backward pass where reentrant checkpointing allows no other."""
+    if not loss.requires_grad:
+        return torch.zeros_like(theta)
+    try:
+        (found,) = torch.autograd.grad(loss, theta, allow_unused=True, materialize_grads=True)
+    except RuntimeError as error:
+        if "heckpoint" not in str(error):
+            raise
+        theta.grad = None
+        again().backward()
+        found = torch.zeros_like(theta) if theta.grad is None else theta.grad.clone()
+        theta.grad = None
+    return found

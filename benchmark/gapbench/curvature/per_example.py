@@ -104,6 +104,8 @@ def _by_layers(
         scalar: Tensor, extra: list[nn.Parameter]
     ) -> tuple[dict[nn.Module, Tensor | None], dict[int, Tensor | None]]:
         outputs = [calls[layer][0][1] for layer in layers]
+        if not outputs and not extra:
+            return {}, {}
         found = torch.autograd.grad(scalar, [*outputs, *extra], retain_graph=True, allow_unused=True)
         return dict(zip(layers, found)), dict(zip(map(id, extra), found[len(outputs) :]))
 

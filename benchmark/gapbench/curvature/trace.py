@@ -1,19 +1,24 @@
-"""The trace of the loss Hessian: exact where the network is piecewise affine in each parameter tensor."""
+"""The trace of the loss Hessian: exact where the network is piecewise affine in each parameter tensor, or small."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.func import functional_call
+from torch.utils.flop_counter import FlopCounterMode
 
-from gapbench.curvature.loss import Landscape
+from gapbench.curvature.loss import EXAMINED, Landscape, with_parameters_of
 from gapbench.curvature.multiaffine import why_not_multiaffine
 from gapbench.curvature.per_example import squared_gradient_norms, squared_gradient_norms_weighted
 from gapbench.curvature.tracing import plain_kernels, trace
+from gapbench.errors import NotDefined
+
+ALWAYS_EXACT = 512  # parameters up to which d Hessian products are taken whatever they cost
+EXACT_OPERATIONS = 2e10  # floating point operations of d Hessian products, at most, above that
+PASSES = 6  # a Hessian product in forward passes
+BLOCKS = 3  # parameter tensors whose blocks of H and G are compared
 
 
 @dataclass(frozen=True)
@@ -27,28 +32,22 @@ class TraceEstimate:
     details: dict[str, Any]
 
 
-def gauss_newton_trace(landscape: Landscape) -> float:
+def gauss_newton_trace(landscape: Landscape, weights: dict[str, Tensor] | None = None) -> float:
     """tr G exactly, G = mean_i J_i' A_i J_i the Gauss-Newton matrix (= true Fisher for both losses).
 
     Cross-entropy: A = diag(p) - p p' = sum_c p_c (e_c - p)(e_c - p)', so tr G = mean_i sum_c
-    |d/dtheta sqrt(p_c) (f_c - p . f)|^2 with p held fixed. Squared loss: A = 1.
+    |d/dtheta sqrt(p_c) (f_c - p . f)|^2 with p held fixed. Squared loss: A = 1. With `weights` by parameter
+    name sum_j w_j^2 G_jj. Raises `NotDefined` for a network in which examples meet.
     """
-
-    norms = squared_gradient_norms(landscape.model, landscape.inputs, _scalars(landscape))
-    return float(norms.sum() / len(landscape.inputs))
-
-
-def _scalars(landscape: Landscape) -> Callable[[Tensor], Tensor]:
-    """Outputs -> the scalars whose squared gradients sum to the Gauss-Newton matrix's diagonal."""
-
-    def scalars(outputs: Tensor) -> Tensor:
-        outputs = outputs.double().flatten(1)
-        if landscape.loss == "mse":
-            return outputs
-        p = torch.softmax(outputs.detach(), dim=1)
-        return p.sqrt() * (outputs - (p * outputs).sum(dim=1, keepdim=True))
-
-    return scalars
+    if landscape.mixed is not None:
+        raise NotDefined(f"gradients of single examples are not defined: {landscape.mixed}")
+    landscape.findings.require_gradient()
+    model, inputs, chunk = landscape.model, landscape.inputs, min(64, landscape.chunk)
+    if weights is None:
+        norms = squared_gradient_norms(model, inputs, landscape.scalars, chunk)
+    else:
+        norms = squared_gradient_norms_weighted(model, inputs, landscape.scalars, weights, chunk)
+    return float(norms.sum() / len(inputs))
 
 
 def hessian_trace(
@@ -57,71 +56,118 @@ def hessian_trace(
     """tr H of the landscape at the network's parameters.
 
     Exact and free of probes for networks that are piecewise affine in each parameter tensor (tr H = tr G).
-    Exact by d Hessian products if d <= max(`probes`, `exact_below`). Otherwise tr G exactly plus
-    Hutchinson's estimate of tr(H - G) with `probes` Rademacher vectors; the standard error covers the probes
-    (not the choice of examples) and is absolute.
+    Exact by d Hessian products if d <= `probes`, or d <= `exact_below` and the products are cheap
+    (`ALWAYS_EXACT`, `EXACT_OPERATIONS`). Otherwise tr G exactly plus Hutchinson's estimate of tr(H - G) with
+    `probes` Rademacher vectors; the standard error covers the probes (not the choice of examples) and is
+    absolute. Where single examples have no gradients of their own, Hutchinson's estimate of tr H.
     """
-    # Every chunk is looked at, since a network may branch on its inputs.
-    chunks = landscape.inputs.split(landscape.chunk)
-    obstacle = next(filter(None, (why_not_multiaffine(trace(landscape.model, x)) for x in chunks)), None)
-    if obstacle is None:
-        value = gauss_newton_trace(landscape)
-        return TraceEstimate(value, 0.0, "gauss_newton", value, {})
-    details: dict[str, Any] = {"not_piecewise_affine": obstacle}
-    d = landscape.dimension
-    if d <= max(probes, exact_below):
-        total = 0.0
-        for i in range(d):
-            unit = torch.zeros(d, dtype=landscape.dtype, device=landscape.device)
-            unit[i] = 1.0
-            total += float(landscape.hessian_product(unit)[i])
-        return TraceEstimate(total, 0.0, "unit_vectors", None, details)
-    gauss_newton = gauss_newton_trace(landscape)
-    form = GaussNewtonForm(landscape)
-    samples = []
-    for _ in range(probes):
-        signs = torch.randint(0, 2, (d,), generator=generator) * 2 - 1
-        probe = signs.to(device=landscape.device, dtype=landscape.dtype)
-        product = landscape.hessian_product(probe)
-        samples.append(float(probe.double() @ product.double()) - form(probe))
-    difference = torch.tensor(samples, dtype=torch.float64)
-    error = float(difference.std(correction=1) / len(samples) ** 0.5)
-    value = gauss_newton + float(difference.mean())
-    return TraceEstimate(value, error, "gauss_newton+hutchinson", gauss_newton, details | {"probes": probes})
+    return _trace(landscape, generator, probes, exact_below, None)
 
 
 def adaptive_trace(
     landscape: Landscape, generator: torch.Generator, probes: int, exact_below: int
 ) -> TraceEstimate:
     """sum_i theta_i^2 H_ii, with the same cases and errors as `hessian_trace`."""
-    theta = landscape.theta()
-    chunks = landscape.inputs.split(landscape.chunk)
-    obstacle = next(filter(None, (why_not_multiaffine(trace(landscape.model, x)) for x in chunks)), None)
-    details: dict[str, Any] = {} if obstacle is None else {"not_piecewise_affine": obstacle}
-    d = landscape.dimension
-    if obstacle is not None and d <= max(probes, exact_below):
-        total = 0.0
-        for i in range(d):
-            unit = torch.zeros(d, dtype=landscape.dtype, device=landscape.device)
-            unit[i] = theta[i]
-            total += float(theta[i]) * float(landscape.hessian_product(unit)[i])
-        return TraceEstimate(total, 0.0, "unit_vectors", None, details)
-    weights = landscape.unflatten(theta)
-    norms = squared_gradient_norms_weighted(landscape.model, landscape.inputs, _scalars(landscape), weights)
-    gauss_newton = float(norms.sum() / len(landscape.inputs))
+    return _trace(landscape, generator, probes, exact_below, landscape.theta())
+
+
+def _trace(
+    landscape: Landscape,
+    generator: torch.Generator,
+    probes: int,
+    exact_below: int,
+    weights: Tensor | None,
+) -> TraceEstimate:
+    """sum_i w_i^2 H_ii, w = `weights` (d,), 1 by default."""
+    by_name = None if weights is None else landscape.unflatten(weights)
+    obstacle = why_not_gauss_newton(landscape)
     if obstacle is None:
-        return TraceEstimate(gauss_newton, 0.0, "gauss_newton", gauss_newton, details)
-    form = GaussNewtonForm(landscape)
+        value = gauss_newton_trace(landscape, by_name)
+        return TraceEstimate(value, 0.0, "gauss_newton", value, {})
+    details: dict[str, Any] = {"not_piecewise_affine": obstacle}
+    if landscape.findings.hessian is not None:
+        details["hessian_products"] = f"differences of gradients, since {landscape.findings.hessian}"
+    d = landscape.dimension
+    if d <= probes or (d <= exact_below and exact_is_cheap(landscape)):
+        return TraceEstimate(_by_unit_vectors(landscape, weights), 0.0, "unit_vectors", None, details)
+    gauss_newton, form = None, None
+    if landscape.mixed is None and landscape.findings.hessian is None:
+        gauss_newton, form = gauss_newton_trace(landscape, by_name), GaussNewtonForm(landscape)
     samples = []
     for _ in range(probes):
         signs = torch.randint(0, 2, (d,), generator=generator) * 2 - 1
-        probe = theta * signs.to(device=landscape.device, dtype=landscape.dtype)
+        probe = signs.to(device=landscape.device, dtype=landscape.dtype)
+        probe = probe if weights is None else probe * weights
         product = landscape.hessian_product(probe)
-        samples.append(float(probe.double() @ product.double()) - form(probe))
-    difference = torch.tensor(samples, dtype=torch.float64)
-    error = float(difference.std(correction=1) / len(samples) ** 0.5)
-    value = gauss_newton + float(difference.mean())
-    return TraceEstimate(value, error, "gauss_newton+hutchinson", gauss_newton, details | {"probes": probes})
+        sample = float(probe.double() @ product.double())
+        samples.append(sample if form is None else sample - form(probe))
+    found = torch.tensor(samples, dtype=torch.float64)
+    error = float(found.std(correction=1) / len(samples) ** 0.5)
+    value = float(found.mean()) + (gauss_newton or 0.0)
+    method = "hutchinson" if form is None else "gauss_newton+hutchinson"
+    return TraceEstimate(value, error, method, gauss_newton, details | {"probes": probes})
+
+
+def _by_unit_vectors(landscape: Landscape, weights: Tensor | None) -> float:
+    total = 0.0
+    for i in range(landscape.dimension):
+        unit = torch.zeros(landscape.dimension, dtype=landscape.dtype, device=landscape.device)
+        unit[i] = 1.0
+        size = 1.0 if weights is None else float(weights[i])
+        total += size**2 * float(landscape.hessian_product(unit)[i])
+    return total
+
+
+@torch.no_grad()
+def exact_is_cheap(landscape: Landscape) -> bool:
+    """Whether d Hessian products take at most `EXACT_OPERATIONS`, or d is at most `ALWAYS_EXACT`."""
+    d = landscape.dimension
+    if d <= ALWAYS_EXACT:
+        return True
+    counter = FlopCounterMode(display=False)
+    with plain_kernels(), counter:
+        landscape.model(landscape.inputs[:2])
+    operations = counter.get_total_flops() / min(2, len(landscape.inputs)) * len(landscape.inputs)
+    # What is no product of matrices is not counted: at least one operation for each parameter and example.
+    operations = max(operations, d * len(landscape.inputs))
+    return bool(PASSES * d * operations <= EXACT_OPERATIONS)
+
+
+def why_not_gauss_newton(landscape: Landscape) -> str | None:
+    """None if tr H = tr G: the network is piecewise affine in each parameter tensor, and a test agrees.
+
+    Every chunk is looked at, since a network may branch on its inputs.
+    """
+    if landscape.mixed is not None:
+        return landscape.mixed
+    obstacles = (why_not_multiaffine(trace(landscape.model, x)) for x, _ in landscape.chunks())
+    found = next(filter(None, obstacles), None)
+    if found is None and landscape.findings.hessian is None and not _blocks_agree(landscape):
+        return "a test of the second derivatives, whose diagonal blocks are not those of the Gauss-Newton matrix"
+    return found
+
+
+def _blocks_agree(landscape: Landscape) -> bool:
+    """Whether v'Hv = v'Gv for a random v within some parameter tensors, as it is for affine ones."""
+    tested = landscape
+    if landscape.dtype != torch.float64 or len(landscape.inputs) > EXAMINED:
+        try:
+            tested = landscape.double(EXAMINED)
+            tested.value()
+        except (RuntimeError, TypeError, NotDefined):
+            return True
+    form = GaussNewtonForm(tested)
+    generator = torch.Generator().manual_seed(0)
+    order = torch.randperm(len(tested.sizes), generator=generator)[:BLOCKS]
+    starts = [0, *torch.tensor(tested.sizes).cumsum(0).tolist()]
+    for i in order.tolist():
+        v = torch.zeros(tested.dimension, dtype=torch.float64, device=tested.device)
+        draw = torch.randn(tested.sizes[i], generator=generator, dtype=torch.float64)
+        v[starts[i] : starts[i + 1]] = draw.to(v)
+        full, part = float(v @ tested.raw_hessian_product(v)), form(v)
+        if abs(full - part) > 1e-6 * max(abs(full), abs(part)) + 1e-12 * float(v @ v):
+            return False
+    return True
 
 
 class GaussNewtonForm:
@@ -132,31 +178,39 @@ class GaussNewtonForm:
 
     def __init__(self, landscape: Landscape):
         self.landscape = landscape
-        self.graphs = [self._graph(inputs) for inputs in landscape.inputs.split(landscape.chunk)]
+        self.graphs = [self._graph(inputs) for inputs, _ in landscape.chunks()]
 
-    def _graph(self, inputs: Tensor) -> tuple[Tensor, Tensor, list[Tensor]]:
+    def _graph(self, inputs: Tensor) -> tuple[Tensor, dict[str, Tensor], list[Tensor]]:
         model = self.landscape.model
         parameters = {name: p.detach().clone().requires_grad_() for name, p in model.named_parameters()}
-        with torch.enable_grad(), plain_kernels():
-            outputs = functional_call(model, parameters, (inputs,))
-            dual = torch.zeros_like(outputs, requires_grad=True)
+
+        def pulled_back(network: torch.nn.Module) -> tuple[Tensor, list[Tensor]]:
+            scalars = self.landscape.scalars(network(inputs))
+            dual = torch.zeros_like(scalars, requires_grad=True)
             gradients = torch.autograd.grad(
-                outputs, list(parameters.values()), dual, create_graph=True, materialize_grads=True
+                scalars, list(parameters.values()), dual, create_graph=True, materialize_grads=True
             )
-        return outputs.detach(), dual, list(gradients)
+            return dual, list(gradients)
+
+        with torch.enable_grad(), plain_kernels():
+            dual, gradients = with_parameters_of(model, parameters, pulled_back)
+        return dual, parameters, gradients
 
     def __call__(self, vector: Tensor) -> float:
         total = 0.0
         tangents = list(self.landscape.unflatten(vector).values())
-        for outputs, dual, gradients in self.graphs:
+        for dual, parameters, gradients in self.graphs:
             pairs = [(g, t) for g, t in zip(gradients, tangents) if g.requires_grad]
-            (product,) = torch.autograd.grad(
-                [g for g, _ in pairs], dual, [t for _, t in pairs], retain_graph=True
-            )
-            outputs, product = outputs.double().flatten(1), product.double().flatten(1)
-            if self.landscape.loss == "mse":
-                total += float(product.pow(2).sum())
-            else:
-                p = torch.softmax(outputs, dim=1)
-                total += float((p * product.pow(2)).sum() - (p * product).sum(dim=1).pow(2).sum())
+            if not pairs:
+                continue
+
+            def pushed(_: torch.nn.Module, pairs: list[Any] = pairs, dual: Tensor = dual) -> Tensor:
+                (found,) = torch.autograd.grad(
+                    [g for g, _ in pairs], dual, [t for _, t in pairs], retain_graph=True
+                )
+                return found
+
+            with plain_kernels():
+                product = with_parameters_of(self.landscape.model, parameters, pushed)
+            total += float(product.double().pow(2).sum())
         return total / len(self.landscape.inputs)

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten
 
@@ -85,13 +86,31 @@ class Trace:
         return uses
 
 
+class _Decomposed(TorchFunctionMode):
+    """Weight normalisation by its defining formula: the second derivative of torch's own operator is wrong."""
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if func is torch._weight_norm:
+            return _weight_norm(*args, **kwargs)
+        return func(*args, **kwargs)
+
+
+def _weight_norm(v: Tensor, g: Tensor, dim: int = 0) -> Tensor:
+    axes = tuple(a for a in range(v.dim()) if a != dim % v.dim()) if dim != -1 else tuple(range(v.dim()))
+    return v * (g / v.pow(2).sum(axes, keepdim=True).sqrt())
+
+
 @contextlib.contextmanager
 def plain_kernels() -> Iterator[None]:
-    """Attention by its defining formula, without fused kernels that lack second derivatives."""
+    """Attention and weight normalisation by their formulas, without kernels whose second derivatives are missing
+    or wrong."""
     before = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
     try:
-        with sdpa_kernel(SDPBackend.MATH):
+        with sdpa_kernel(SDPBackend.MATH), _Decomposed():
             yield
     finally:
         torch.backends.mha.set_fastpath_enabled(before)

@@ -110,7 +110,7 @@ def sharpness_average_adaptive(
 
 
 @proxy("adaptive_trace", reference="Tsuzuku et al. 2020; sum of theta_i^2 H_ii")
-def adaptive_trace(context: Context, *, probes: int = 32, exact_below: int = 512) -> Estimate:
+def adaptive_trace(context: Context, *, probes: int = 32, exact_below: int = 4096) -> Estimate:
     """sum_i theta_i^2 H_ii, the trace of the Hessian relative to each parameter.
 
     Unchanged by rescalings of units. Exact for networks that are piecewise affine in each parameter tensor and

@@ -13,7 +13,9 @@ import torch
 from torch import Tensor, nn
 
 from gapbench.curvature.lipschitz import Composition, NoLipschitzConstant, compose
-from gapbench.curvature.loss import Landscape, per_example_loss
+from gapbench.curvature.batches import why_mixed
+from gapbench.curvature.heads import class_logits, per_example_loss
+from gapbench.curvature.loss import CHUNK, Landscape
 from gapbench.curvature.tracing import plain_kernels
 from gapbench.proxies.results import NotApplicable
 
@@ -31,7 +33,8 @@ class Context:
     (n, c, h, w) and `targets` (n,) the training examples to differentiate on (a fixed stratified subset in a
     suite), without augmentation. `logits`, `margins`, `train_loss` and `input_norm` use the whole training
     set (N examples). `generator` (CPU) is the only source of randomness. `history`, `sibling` and
-    `unlabelled` are None where they were not given.
+    `unlabelled` are None where they were not given. `batch_size` examples are evaluated at once (None: as
+    many as is usual). `notes` say in which type it is computed and what was left out.
     """
 
     model: nn.Module
@@ -46,6 +49,8 @@ class Context:
     history: dict[str, Any] | None = None
     sibling: nn.Module | None = None
     unlabelled: Tensor | None = None
+    batch_size: int | None = None
+    notes: dict[str, str] = field(default_factory=dict)
     _cache: dict[str, Any] = field(default_factory=dict, repr=False)
 
     @property
@@ -67,7 +72,10 @@ class Context:
     @functools.cached_property
     def landscape(self) -> Landscape:
         """The loss on `inputs` as a function of the flat parameters, with derivatives."""
-        return Landscape(self.model, self.inputs, self.targets, self.loss)
+        found = Landscape(self.model, self.inputs, self.targets, self.loss, self.batch_size or CHUNK)
+        if found.mixed is not None:
+            self.notes["batch"] = f"all examples at once, since {found.mixed}"
+        return found
 
     @functools.cached_property
     def gradient(self) -> Tensor:
@@ -79,7 +87,28 @@ class Context:
         """Outputs (N, classes) on the whole training set."""
         inputs = self.inputs if self.all_inputs is None else self.all_inputs
         with torch.no_grad(), plain_kernels():
-            return torch.cat([self.model(part) for part in inputs.split(BATCH)])
+            size = self.batch_size or BATCH
+            mixed = why_mixed(self.model, inputs)
+            if mixed is not None:
+                self.notes["batch"] = f"all examples at once, since {mixed}"
+                size = len(inputs)
+            return torch.cat([self.model(part) for part in inputs.split(size)])
+
+    @functools.cached_property
+    def defect(self) -> str:
+        """What of the network or its data is not finite, in words; empty where all is."""
+        for name, tensor in [*self.model.named_parameters(), *self.model.named_buffers()]:
+            if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
+                return f"the tensor {name} of the network holds NaN or infinite numbers"
+        data = {"inputs": self.inputs, "targets": self.targets, "inputs of the whole training set": self.all_inputs}
+        for role, values in data.items():
+            if values is not None and values.is_floating_point() and not bool(values.isfinite().all()):
+                return f"the {role} hold NaN or infinite numbers"
+        with torch.no_grad(), plain_kernels():
+            few = self.model(self.inputs[:2])
+        if few.is_floating_point() and not bool(few.isfinite().all()):
+            return "the outputs of the network are not finite"
+        return ""
 
     @functools.cached_property
     def train_loss(self) -> float:
@@ -91,17 +120,23 @@ class Context:
     def margins(self) -> Tensor:
         """Margins (N,) float64: f(x)_y - max_{j != y} f(x)_j. Raises `NotApplicable` without classes."""
         targets = self.targets if self.all_targets is None else self.all_targets
-        if targets.is_floating_point() or self.logits.dim() != 2 or self.logits.shape[1] < 2:
+        narrow = self.loss == "mse" and (self.logits.dim() != 2 or self.logits.shape[1] < 2)
+        if targets.is_floating_point() or narrow:
             raise NotApplicable("margins need class targets and at least two logits")
-        logits = self.logits.double()
-        own = logits.gather(1, targets[:, None])[:, 0]
-        others = logits.scatter(1, targets[:, None], -torch.inf).max(dim=1).values
+        logits = class_logits(self.logits, tuple(targets.shape[1:])).double()
+        if logits.shape[1] != 1:
+            raise NotApplicable("margins of maps and sequences of logits are not defined")
+        logits, targets = logits[:, 0], targets.reshape(-1, 1)
+        own = logits.gather(1, targets)[:, 0]
+        others = logits.scatter(1, targets, -torch.inf).max(dim=1).values
         return own - others
 
     @functools.cached_property
     def input_norm(self) -> float:
         """Frobenius norm of the whole matrix of training inputs."""
         inputs = self.inputs if self.all_inputs is None else self.all_inputs
+        if not inputs.is_floating_point():
+            raise NotApplicable("inputs that are whole numbers (token ids) have no norm")
         return float(torch.linalg.vector_norm(inputs.double()))
 
     def shared(self, key: str, compute: Callable[[], Any]) -> Any:
@@ -142,7 +177,7 @@ class Context:
             raise NotApplicable(f"the network cannot be balanced: {reason}") from reason
         for p in model.parameters():
             p.requires_grad_(True)
-        return dataclasses.replace(self, model=model, initial=None, _cache={})
+        return dataclasses.replace(self, model=model, initial=None, notes=self.notes, _cache={})
 
     @property
     def balanced_norm(self) -> float:

@@ -35,7 +35,7 @@ def shared_trace(context: Context, probes: int, exact_below: int) -> TraceEstima
 
 
 @proxy("hessian_trace", version=2, reference="Hutchinson 1990; exact where tr H = tr G")
-def hessian_trace(context: Context, *, probes: int = 32, exact_below: int = 512) -> Estimate:
+def hessian_trace(context: Context, *, probes: int = 32, exact_below: int = 4096) -> Estimate:
     """Trace of the loss Hessian.
 
     Exact, with standard error 0, for networks that are piecewise affine in each parameter tensor (ReLU,
@@ -49,7 +49,7 @@ def hessian_trace(context: Context, *, probes: int = 32, exact_below: int = 512)
 
 
 @proxy("hessian_trace_per_dimension", reference="tr H / d")
-def hessian_trace_per_dimension(context: Context, *, probes: int = 32, exact_below: int = 512) -> Estimate:
+def hessian_trace_per_dimension(context: Context, *, probes: int = 32, exact_below: int = 4096) -> Estimate:
     """Trace of the loss Hessian divided by the number of parameters. Options as in `hessian_trace`."""
     found = hessian_trace(context, probes=probes, exact_below=exact_below)
     d = context.landscape.dimension
@@ -57,7 +57,7 @@ def hessian_trace_per_dimension(context: Context, *, probes: int = 32, exact_bel
 
 
 @proxy("hessian_trace_quotient", reference="tr(PHP), P the projection on the horizontal space")
-def hessian_trace_quotient(context: Context, *, probes: int = 32, exact_below: int = 512) -> Estimate:
+def hessian_trace_quotient(context: Context, *, probes: int = 32, exact_below: int = 4096) -> Estimate:
     """Trace of the loss Hessian within the horizontal space of the network's symmetries.
 
     tr(PHP) = tr H - tr(U'HU) with an orthonormal basis U of the orbit's tangents; the second term follows from
@@ -83,7 +83,7 @@ def hessian_trace_quotient(context: Context, *, probes: int = 32, exact_below: i
 
 @proxy("hessian_trace_quotient_per_dimension", reference="tr(PHP) / (d - k)")
 def hessian_trace_quotient_per_dimension(
-    context: Context, *, probes: int = 32, exact_below: int = 512
+    context: Context, *, probes: int = 32, exact_below: int = 4096
 ) -> Estimate:
     """`hessian_trace_quotient` divided by the dimension d - k of the horizontal space."""
     found = hessian_trace_quotient(context, probes=probes, exact_below=exact_below)

@@ -11,12 +11,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from gapbench.errors import GapbenchError
+from gapbench.curvature.heads import check_loss, class_logits, regression_targets
+from gapbench.errors import GapbenchError, NotDefined
 from gapbench.proxies.context import Context
 from gapbench.proxies.guard import guarded
 from gapbench.proxies.memory import PeakMemory
+from gapbench.proxies.preparing import Forward, prepare
 from gapbench.proxies.registry import ProxyEntry, checked_options, proxy_entry
-from gapbench.proxies.results import Estimate, Measurement, NotApplicable
+from gapbench.proxies.results import Estimate, Measurement
 from gapbench_tasks.seeds import named_seed
 
 
@@ -32,17 +34,26 @@ def measure(
     history: dict[str, Any] | None = None,
     sibling: nn.Module | None = None,
     unlabelled: Tensor | None = None,
+    forward: Forward | None = None,
+    frozen: str = "exclude",
+    batch_size: int | None = None,
     **options: Any,
 ) -> Measurement:
     """Measure the proxy `name` on a trained `network` and its training data.
 
-    `inputs` (n, c, h, w) and `targets` (n,) integer classes, or (n, ...) floating point for `loss` "mse".
-    Computed in the network's own type and on its device; the network is left as it was. `initial` is the
-    network at initialisation, for proxies that need it. `options` are the proxy's own; see
-    `gapbench list proxies`. The same `seed` gives the same value.
+    `inputs` (n, ...) images, vectors or whole numbers (token ids); `targets` (n,) integer classes for outputs
+    (n, classes), or 0 and 1 for one logit, or (n, *map) for maps and sequences of logits; for `loss` "mse"
+    targets of the outputs' shape or integer classes. Computed on the network's device and in its own type, half
+    precision in a copy of float32 or float64 (`details["dtype"]`); the network is left as it was. `initial` is
+    the network at initialisation, for proxies that need it. `forward(network, inputs)` picks the outputs of a
+    network that returns more than one tensor. Parameters that require no gradient are left out (unless none
+    does), or counted in with `frozen` = "include". `batch_size` examples are evaluated at once and make no
+    difference to a value. `options` are the proxy's own; see `gapbench list proxies`. The same `seed` gives
+    the same value.
 
-    A proxy's own failure is a measurement with status `failed` and a reason. Raises `GapbenchError` for an
-    unknown proxy or option, and for data that do not fit the network.
+    A proxy's own failure is a measurement with status `failed` and a reason, and so are weights, inputs and
+    outputs that are not finite. Raises `GapbenchError` for an unknown proxy or option, and for data that do
+    not fit the network.
     """
     context = make_context(
         network,
@@ -53,6 +64,9 @@ def measure(
         history=history,
         sibling=sibling,
         unlabelled=unlabelled,
+        forward=forward,
+        frozen=frozen,
+        batch_size=batch_size,
     )
     entry = proxy_entry(name)
     return measure_in(context, entry, checked_options(entry, options), seed)
@@ -66,60 +80,59 @@ def make_context(
     all_inputs: Tensor | None = None,
     all_targets: Tensor | None = None,
     loss: str = "cross_entropy",
+    forward: Forward | None = None,
+    frozen: str = "exclude",
+    batch_size: int | None = None,
     **extras: Any,
 ) -> Context:
-    """A `Context` on the network's device and in its type. Raises `GapbenchError` for unusable data."""
+    """A `Context` on the network's device. Raises `GapbenchError` for an unusable network or data."""
     for role, data in (("inputs", inputs), ("targets", targets)):
         if not isinstance(data, Tensor):
             raise GapbenchError(f"The {role} must be a torch.Tensor, not {type(data).__name__}.")
-    if not isinstance(network, nn.Module):
-        raise GapbenchError(f"The network must be a torch.nn.Module, not {type(network).__name__}.")
-    first = next(network.parameters(), None)
-    if first is None:
-        raise GapbenchError("The network has no parameters.")
-    tensors = [*network.parameters(), *network.buffers()]
-    if any(torch.nn.parameter.is_lazy(tensor) for tensor in tensors):
-        raise GapbenchError("The network has uninitialised (lazy) parameters: evaluate it once first.")
+        if data.is_complex():
+            raise GapbenchError(f"The {role} are complex; expected real or whole numbers.")
+    prepared = prepare(network, forward, frozen)
     for role in ("initial", "sibling"):
         other = extras.get(role)
-        if other is not None and _shapes(other) != _shapes(network):
+        if other is None:
+            continue
+        extras[role] = prepare(other, forward, frozen, like=network).network.to(prepared.dtype)
+        if _shapes(extras[role]) != _shapes(prepared.network):
             raise GapbenchError(
                 f"The {role} network does not have the same parameters (names and shapes) as the trained one."
             )
-    if loss not in ("cross_entropy", "mse"):
-        raise GapbenchError(f"loss = {loss!r} must be 'cross_entropy' or 'mse'.")
+    check_loss(loss)
+    if batch_size is not None and (isinstance(batch_size, bool) or int(batch_size) < 1):
+        raise GapbenchError(f"batch_size = {batch_size!r} must be a whole number of at least 1.")
     if len(inputs) != len(targets) or len(inputs) == 0:
         raise GapbenchError(f"{len(inputs)} inputs and {len(targets)} targets: give one target an input.")
-    if loss == "cross_entropy" and (targets.is_floating_point() or targets.dim() != 1):
-        raise GapbenchError("Cross-entropy needs one integer class for each input.")
+    if loss == "cross_entropy" and targets.is_floating_point():
+        raise GapbenchError("Cross-entropy needs integer classes as targets.")
+    device = next(prepared.network.parameters()).device
 
     def placed(tensor: Tensor | None) -> Tensor | None:
         if tensor is None:
             return None
-        kind = first.dtype if tensor.is_floating_point() else torch.int64
-        return tensor.to(device=first.device, dtype=kind)
+        return tensor.to(device=device, dtype=prepared.dtype if tensor.is_floating_point() else torch.int64)
 
     placed_inputs, placed_targets = placed(inputs), placed(targets)
     assert placed_inputs is not None
     assert placed_targets is not None
-    with guarded(network, 0), torch.no_grad():
-        try:
-            outputs = network(placed_inputs[:2])
-        except Exception as error:
+    outputs = _outputs(prepared.network, placed_inputs)
+    if loss == "mse":
+        regression_targets(outputs, placed_targets[: len(outputs)])
+        classes = outputs.shape[-1] if outputs.dim() > 1 else 1
+    else:
+        classes = class_logits(outputs, tuple(targets.shape[1:])).shape[2]
+        if not 0 <= int(targets.min()) <= int(targets.max()) < classes:
             raise GapbenchError(
-                f"The network cannot be evaluated on inputs of shape {tuple(inputs.shape)}: "
-                f"{type(error).__name__}: {error}"
-            ) from error
-    if not isinstance(outputs, Tensor):
-        raise GapbenchError(f"The network must return one tensor, not {type(outputs).__name__}.")
-    classes = outputs.shape[-1]
-    if not targets.is_floating_point() and not 0 <= int(targets.min()) <= int(targets.max()) < classes:
-        raise GapbenchError(
-            f"Targets run from {int(targets.min())} to {int(targets.max())}, but there are {classes} classes."
-        )
+                f"Targets run from {int(targets.min())} to {int(targets.max())}, but there are {classes} "
+                "classes."
+            )
     unlabelled = placed(extras.pop("unlabelled", None))
+    notes = {"dtype": str(prepared.dtype).removeprefix("torch."), **prepared.notes}
     return Context(
-        model=network,
+        model=prepared.network,
         inputs=placed_inputs,
         targets=placed_targets,
         num_classes=classes,
@@ -128,8 +141,35 @@ def make_context(
         all_inputs=placed(all_inputs),
         all_targets=placed(all_targets),
         unlabelled=unlabelled,
+        batch_size=batch_size,
+        notes=notes,
         **extras,
     )
+
+
+def _outputs(network: nn.Module, inputs: Tensor) -> Tensor:
+    """Outputs on the first examples; raises `GapbenchError` where there are none."""
+    with guarded(network, 0), torch.no_grad():
+        try:
+            outputs = network(inputs[:2])
+        except Exception as error:
+            raise GapbenchError(
+                f"The network cannot be evaluated on inputs of shape {tuple(inputs.shape)} and type "
+                f"{str(inputs.dtype).removeprefix('torch.')}: {type(error).__name__}: {error}"
+            ) from error
+    if not isinstance(outputs, Tensor):
+        raise GapbenchError(
+            f"The network must return one tensor, not {type(outputs).__name__}: pick it with "
+            "forward=lambda network, inputs: network(inputs)[...]."
+        )
+    if outputs.dim() == 0 or len(outputs) != min(2, len(inputs)):
+        raise GapbenchError(
+            f"The network gives outputs of shape {tuple(outputs.shape)} for {min(2, len(inputs))} inputs: expected "
+            "one row an input."
+        )
+    if outputs.is_complex():
+        raise GapbenchError("The network's outputs are complex: losses are defined for real ones.")
+    return outputs
 
 
 def _shapes(network: nn.Module) -> list[tuple[str, tuple[int, ...]]]:
@@ -147,11 +187,16 @@ def measure_in(context: Context, entry: ProxyEntry, options: Mapping[str, Any], 
     failure = not_applicable = ""
     with guarded(context.model, named_seed("guard", seed)) as report:
         try:
+            defect = context.defect
+            if defect:
+                raise FloatingPointError(defect)
             result = entry.function(context, **options)
             if context.inputs.device.type == "cuda":
                 torch.cuda.synchronize(context.inputs.device)
-        except NotApplicable as reason:
+        except NotDefined as reason:
             not_applicable = str(reason) or "not defined here"
+        except FloatingPointError as error:
+            failure = str(error)
         except Exception as error:  # a proxy may fail in any way; that is a result, not a crash
             failure = f"{type(error).__name__}: {error}"
     seconds = time.perf_counter() - started + context._cache["charged"]
@@ -164,7 +209,7 @@ def measure_in(context: Context, entry: ProxyEntry, options: Mapping[str, Any], 
             seconds=seconds,
             status=status,
             reason=_one_line(reason),
-            details={} if estimate is None else dict(estimate.details),
+            details={} if estimate is None else {**estimate.details, **context.notes},
             peak_memory=memory.rise(),
         )
 

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from gapbench.errors import NotDefined
 
-class NotApplicable(Exception):
+
+class NotApplicable(NotDefined):
     """Raised by a proxy that is not defined for this network or data; the message is the reason."""
 
 

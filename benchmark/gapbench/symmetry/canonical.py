@@ -23,6 +23,7 @@ from gapbench.symmetry.verification import ACCEPTED, double_copy, largest_change
 
 TOLERANCE = 1e-13
 MAX_ROUNDS = 2000
+STALLED = 50  # rounds in which the imbalance must at least halve
 LARGEST_GAUGE = 6000
 
 
@@ -430,19 +431,25 @@ def _minimise(symmetry: Symmetry, theta: Tensor) -> Tensor:
     mixed = [s for s in detected.spaces if s.algebra == "gl"]
     for space in mixed:
         _check_space(space.slots)
+    progress: list[float] = []
     for _ in range(MAX_ROUNDS):
         moved = 0.0
         for space in mixed:
             mixing = Mixing(theta, space)
             theta, change = _balance_mixing(theta, mixing)
             moved = max(moved, change)
+        if moved > TOLERANCE:  # a mixing may have left units without incoming or outgoing weights
+            theta = _drop_dead(symmetry, theta)
         rescaling = Rescaling(theta, findings, detected)
         if rescaling.size:
             theta, change = _newton(theta, symmetry)
             moved = max(moved, change)
         if moved <= TOLERANCE or not ((rescaling.size and mixed) or len(mixed) > 1):
             return theta
-    raise CannotBalance(f"balancing did not converge in {MAX_ROUNDS} rounds")
+        progress.append(moved)
+        if len(progress) > STALLED and moved > 0.5 * progress[-STALLED]:
+            break
+    raise CannotBalance(f"balancing did not converge in {len(progress)} rounds")
 
 
 def _check_space(slots: tuple[object, ...]) -> None:
@@ -493,6 +500,8 @@ def _balance_mixing(theta: Tensor, mixing: Mixing) -> tuple[Tensor, float]:
 def _newton(theta: Tensor, symmetry: Symmetry) -> tuple[Tensor, float]:
     """Minimise |theta|^2 over log scales: convex, gradient 2 T' theta, Hessian 4 T' T."""
     first = None
+    if not bool(theta.any()):
+        return theta, 0.0
     for _ in range(100):
         rescaling = Rescaling(theta, symmetry.findings, symmetry.detected)
         gradient = rescaling.cotangent(theta)
@@ -517,13 +526,18 @@ def _newton(theta: Tensor, symmetry: Symmetry) -> tuple[Tensor, float]:
 
 
 def _solve(gram: sp.csr_matrix, right: np.ndarray) -> np.ndarray:
-    diagonal = np.maximum(gram.diagonal(), 1e-300)
-    scale = 1.0 / np.sqrt(diagonal)
-    scaled = (sp.diags(scale) @ gram @ sp.diags(scale)).tocsc()
-    n = len(right)
-    ridge = sp.identity(n, format="csc") * 1e-13
+    """The least step; units without weights, which nothing moves, stay where they are."""
+    diagonal = gram.diagonal()
+    moved = np.flatnonzero(diagonal > 1e-30 * diagonal.max(initial=0.0))
+    step = np.zeros(len(right))
+    if not len(moved):
+        return step
+    scale = 1.0 / np.sqrt(diagonal[moved])
+    scaled = (sp.diags(scale) @ gram.tocsr()[moved][:, moved] @ sp.diags(scale)).tocsc()
+    n = len(moved)
     if n <= 1500:
-        solution = np.linalg.lstsq(scaled.toarray(), scale * right, rcond=1e-12)[0]
+        solution = np.linalg.lstsq(scaled.toarray(), scale * right[moved], rcond=1e-12)[0]
     else:
-        solution = spl.splu(scaled + ridge).solve(scale * right)
-    return scale * solution
+        solution = spl.splu(scaled + sp.identity(n, format="csc") * 1e-13).solve(scale * right[moved])
+    step[moved] = scale * solution
+    return step
