@@ -7,7 +7,7 @@ from torch import nn
 import gapbench
 from benchmark.small_networks import data, dense_hessian, networks
 from gapbench.curvature.eigenvalue import largest_eigenvalue
-from gapbench.curvature.loss import Landscape
+from gapbench.curvature.loss import Landscape, per_example_loss
 from gapbench.curvature.multiaffine import why_not_multiaffine
 from gapbench.curvature.per_example import squared_gradient_norms
 from gapbench.curvature.trace import GaussNewtonForm, gauss_newton_trace, hessian_trace
@@ -247,6 +247,26 @@ class Switching(nn.Module):
         return self.head(torch.tanh(hidden) if smooth else torch.relu(hidden))
 
 
+def trace_by_differences(network, inputs, targets, loss, h=1e-4):
+    """tr H from 2 d + 1 values of the loss of a network changed in place."""
+
+    def value():
+        return float(per_example_loss(network(inputs), targets, loss).mean())
+
+    total = 0.0
+    with torch.no_grad():
+        base = value()
+        for p in network.parameters():
+            for i in range(p.numel()):
+                flat, old = p.view(-1), float(p.view(-1)[i])
+                flat[i] = old + h
+                up = value()
+                flat[i] = old - h
+                total += (up - 2 * base + value()) / h**2
+                flat[i] = old
+    return total
+
+
 def odd_networks():
     torch.manual_seed(1)
     plain = [nn.Flatten(), nn.Linear(4, 5), nn.ReLU(), nn.Linear(5, 3)]
@@ -263,9 +283,11 @@ def test_traces_of_unusual_networks(kind, loss):
     inputs, targets = data((1, 2, 2), loss, count=9)
     inputs[:2, 0, 0, 0] = -1.0  # the first examples take the other branch than the rest
     landscape = Landscape(network, inputs, targets, loss)
-    expected = true_trace(network, inputs, targets, loss)
+    expected = trace_by_differences(network, inputs, targets, loss)
     exact = hessian_trace(landscape, torch.Generator().manual_seed(0), probes=4, exact_below=512)
-    assert exact.value == pytest.approx(expected, rel=1e-9)
+    assert exact.value == pytest.approx(expected, rel=1e-5)
+    if kind != "weight_norm":  # whose second derivatives torch itself gets wrong
+        assert exact.value == pytest.approx(true_trace(network, inputs, targets, loss), rel=1e-9)
     sampled = hessian_trace(landscape, torch.Generator().manual_seed(0), probes=40, exact_below=0)
-    assert abs(sampled.value - expected) <= 4 * sampled.standard_error + 1e-9
+    assert abs(sampled.value - expected) <= 4 * sampled.standard_error + 1e-5 * abs(expected)
     assert (exact.method == "gauss_newton") == (kind == "masked")

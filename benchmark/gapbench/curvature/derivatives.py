@@ -6,6 +6,7 @@ own (straight-through estimators), for weights that are read as numbers, and for
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -131,7 +132,7 @@ def _hessian_complaint(
             if errors[-1] <= TOLERANCE[theta.dtype] * float(image.norm()) + floor:
                 break
         else:
-            if all(b > 3 * a for a, b in zip(errors[:-1], errors[1:])):
+            if all(b > 3 * a for a, b in itertools.pairwise(errors)):
                 return "kink"
             return "Hessian products are not the derivative of the gradient"
     return None

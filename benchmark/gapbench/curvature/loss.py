@@ -6,7 +6,6 @@ loss is refused, Hessian products that are not the derivative of the gradient ar
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -19,6 +18,7 @@ from gapbench.curvature.derivatives import Findings, examine
 from gapbench.curvature.heads import LOSSES, check_loss, gauss_newton_scalars, per_example_loss
 from gapbench.curvature.tracing import plain_kernels
 from gapbench.errors import GapbenchError, NotDefined
+from gapbench.networks import copied
 
 __all__ = ["LOSSES", "Landscape", "per_example_loss", "with_parameters_of"]
 
@@ -185,7 +185,7 @@ class Landscape:
 
     def double(self, examples: int | None = None) -> Landscape:
         """The same for a float64 copy of the network, on the first `examples` of the data."""
-        network = copy.deepcopy(self.model).double()
+        network = copied(self.model).double()
         inputs = self.inputs[:examples]
         inputs = inputs.double() if inputs.is_floating_point() else inputs
         targets = self.targets[:examples]
@@ -250,9 +250,7 @@ class Landscape:
             )
 
         with torch.enable_grad(), plain_kernels():
-            found: list[Tensor] = with_parameters_of(
-                self.model, dict(zip(self.names, parameters)), gradients
-            )
+            found: list[Tensor] = with_parameters_of(self.model, dict(zip(self.names, parameters)), gradients)
         return parameters, found
 
     def scalars(self, outputs: Tensor) -> Tensor:

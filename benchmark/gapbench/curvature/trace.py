@@ -143,7 +143,9 @@ def why_not_gauss_newton(landscape: Landscape) -> str | None:
     obstacles = (why_not_multiaffine(trace(landscape.model, x)) for x, _ in landscape.chunks())
     found = next(filter(None, obstacles), None)
     if found is None and landscape.findings.hessian is None and not _blocks_agree(landscape):
-        return "a test of the second derivatives, whose diagonal blocks are not those of the Gauss-Newton matrix"
+        return (
+            "a test of the second derivatives, whose diagonal blocks are not those of the Gauss-Newton matrix"
+        )
     return found
 
 

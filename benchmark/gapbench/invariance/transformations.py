@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,10 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from gapbench.symmetry.verification import outputs
+from gapbench.networks import copied
 from gapbench.symmetry.find import Symmetry, find, flat_parameters, with_parameters
 from gapbench.symmetry.structure import BatchNormUse, NormUse
 from gapbench.symmetry.transformation import kinds as kinds_of
+from gapbench.symmetry.verification import outputs
 
 # Audit kind -> kinds of families in `gapbench.symmetry`.
 FAMILIES = {
@@ -49,7 +49,7 @@ class Transformer:
     @staticmethod
     def of(network: nn.Module, example: Tensor) -> Transformer:
         """Find the symmetries of a float64 copy of `network`."""
-        double = copy.deepcopy(network).double().eval()
+        double = copied(network).double().eval()
         example = example[:2].double()
         return Transformer(double, example, find(double, example))
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from gapbench.curvature.lipschitz import Composition, NoLipschitzConstant, compose
 from gapbench.curvature.batches import why_mixed
 from gapbench.curvature.heads import class_logits, per_example_loss
+from gapbench.curvature.lipschitz import Composition, NoLipschitzConstant, compose
 from gapbench.curvature.loss import CHUNK, Landscape
 from gapbench.curvature.tracing import plain_kernels
 from gapbench.proxies.results import NotApplicable
@@ -100,7 +100,11 @@ class Context:
         for name, tensor in [*self.model.named_parameters(), *self.model.named_buffers()]:
             if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
                 return f"the tensor {name} of the network holds NaN or infinite numbers"
-        data = {"inputs": self.inputs, "targets": self.targets, "inputs of the whole training set": self.all_inputs}
+        data = {
+            "inputs": self.inputs,
+            "targets": self.targets,
+            "inputs of the whole training set": self.all_inputs,
+        }
         for role, values in data.items():
             if values is not None and values.is_floating_point() and not bool(values.isfinite().all()):
                 return f"the {role} hold NaN or infinite numbers"

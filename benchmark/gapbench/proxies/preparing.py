@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from gapbench.errors import GapbenchError
+from gapbench.networks import copied
 
 TINY = 20_000  # parameters of a half-precision network that is copied to float64 instead of float32
 Forward = Callable[[nn.Module, Tensor], Tensor]
@@ -75,7 +75,9 @@ def prepare(
     whole = {name for name, p in parameters.items() if not p.is_floating_point()}
     if outside and len(outside) < len(flags) and frozen == "exclude":
         count = sum(parameters[name].numel() for name in outside if name in parameters)
-        notes["frozen"] = f"{count} parameters that require no gradient were left out (frozen='include' takes them)"
+        notes["frozen"] = (
+            f"{count} parameters that require no gradient were left out (frozen='include' takes them)"
+        )
         network = _with_constants(network, set(outside))
     elif whole:
         notes["frozen"] = "parameters that are whole numbers were left out"
@@ -117,7 +119,7 @@ def _check(network: nn.Module) -> None:
 
 def _copy(network: nn.Module) -> nn.Module:
     try:
-        return copy.deepcopy(network)
+        return copied(network)
     except Exception as error:
         raise GapbenchError(f"The network cannot be copied: {type(error).__name__}: {error}") from error
 

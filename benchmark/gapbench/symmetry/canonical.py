@@ -6,14 +6,13 @@ orthogonal part, so Euclidean quantities there are invariants of the whole orbit
 
 from __future__ import annotations
 
-import copy
-
 import numpy as np
 import scipy.sparse as sp
 import scipy.sparse.linalg as spl
 import torch
 from torch import Tensor, nn
 
+from gapbench.networks import copied
 from gapbench.symmetry.certificate import drop_failing, remove
 from gapbench.symmetry.detection import Detected
 from gapbench.symmetry.families import Mixing, Rescaling
@@ -59,7 +58,7 @@ def balanced(symmetry: Symmetry) -> nn.Module:
     result = with_parameters(network, theta)
     _check(original, result, example, "moving it along its orbit")
     result = result.to(device=like.device, dtype=like.dtype)
-    before = copy.deepcopy(symmetry.network).eval()
+    before = copied(symmetry.network).eval()
     if not rounded_change(before, result, symmetry.example) <= 1.0:
         raise CannotBalance("rounding the balanced parameters to the network's type changes its outputs")
     return result
@@ -82,7 +81,7 @@ def _folded(network: nn.Module, symmetry: Symmetry) -> nn.Module:
     detected = symmetry.detected
     writers = _writers_by_variable(found, detected.classes)
     readers = _readers(found, detected.classes)
-    result = copy.deepcopy(network)
+    result = copied(network)
     for batch in found.batch_norms:
         if (batch.weight < 0).any() or (batch.bias < 0).any():
             continue

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -13,6 +12,7 @@ from torch import Tensor, nn
 
 from gapbench.symmetry.families import Mixing, ReaderNulls, WriterNulls
 from gapbench.symmetry.rank import shift_kinds
+from gapbench.symmetry.structure import BatchNormUse, NormUse
 from gapbench.symmetry.verification import ACCEPTED, change, double_copy, outputs, probes
 
 if TYPE_CHECKING:
@@ -58,7 +58,9 @@ class Point:
         return change(self.before, outputs(moved, self.inputs, self.symmetry.logit_shift))
 
 
-def points(symmetry: Symmetry, seed: int, names: Sequence[str] = ("own", "generic", "special")) -> list[Point]:
+def points(
+    symmetry: Symmetry, seed: int, names: Sequence[str] = ("own", "generic", "special")
+) -> list[Point]:
     """The points at which families are tried. What was dropped from `symmetry` is dropped there too."""
     from gapbench.symmetry.find import build
 
@@ -84,7 +86,9 @@ def points(symmetry: Symmetry, seed: int, names: Sequence[str] = ("own", "generi
     return found
 
 
-def certify(symmetry: Symmetry, seed: int, names: Sequence[str] = ("own", "generic", "special")) -> Certificate:
+def certify(
+    symmetry: Symmetry, seed: int, names: Sequence[str] = ("own", "generic", "special")
+) -> Certificate:
     """Transform float64 copies by each kind of family, and by all together, and compare outputs.
 
     At the generic point tensors that are constant (heads at zero, affine parameters at one) get random values,
@@ -254,7 +258,8 @@ def special_copy(symmetry: Symmetry, seed: int) -> nn.Module:
     result = generic_copy(symmetry.network, seed)
     found = symmetry.findings
     values = torch.cat([p.detach().reshape(-1) for p in result.parameters()])
-    for norm in [*found.norms, *found.batch_norms]:
+    norms: list[NormUse | BatchNormUse] = [*found.norms, *found.batch_norms]
+    for norm in norms:
         values[torch.from_numpy(norm.weight[norm.weight >= 0]).to(values.device)] = 1.0
         values[torch.from_numpy(norm.bias[norm.bias >= 0]).to(values.device)] = 0.0
     for scale in found.scales:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections import defaultdict
 from dataclasses import dataclass, field
 
@@ -12,6 +11,7 @@ from torch import Tensor, nn
 
 from gapbench.curvature.tracing import trace
 from gapbench.errors import GapbenchError
+from gapbench.networks import copied
 from gapbench.symmetry.bound import Bound, bind
 from gapbench.symmetry.certificate import Certificate, certify, drop_failing
 from gapbench.symmetry.detection import Detected, detect
@@ -33,7 +33,7 @@ def flat_parameters(network: nn.Module) -> Tensor:
 
 def with_parameters(network: nn.Module, theta: Tensor) -> nn.Module:
     """A copy of `network` with the parameters `theta` (d,)."""
-    result = copy.deepcopy(network)
+    result = copied(network)
     start = 0
     with torch.no_grad():
         for p in result.parameters():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from gapbench.errors import GapbenchError, did_you_mean
+from gapbench.networks import copied
 from gapbench.symmetry.families import Mixing, ReaderNulls, WriterNulls
 from gapbench.symmetry.rank import shift_kinds
 from gapbench.symmetry.verification import ACCEPTED, double_copy, largest_change, rounded_change
@@ -53,7 +53,7 @@ def transform(symmetry: Symmetry, seed: int, strength: float, families: list[str
             f"largest (at most {ACCEPTED:.0e} is rounding). A smaller strength than {strength} may do."
         )
     result = with_parameters(symmetry.network, theta)
-    before, after = (copy.deepcopy(n).eval() for n in (symmetry.network, result))
+    before, after = (copied(n).eval() for n in (symmetry.network, result))
     rounded = rounded_change(before, after, symmetry.example, symmetry.logit_shift)
     if not rounded <= 1.0:
         raise GapbenchError(

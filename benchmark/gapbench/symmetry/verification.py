@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import copy
-
 import torch
 from torch import Tensor, nn
 
 from gapbench.curvature.tracing import plain_kernels
+from gapbench.networks import copied
 
 ACCEPTED = 1e-9  # change of outputs in float64, relative to their largest modulus
 ROUNDING = 2.0**13  # the same for a type with rounding unit u: at most `ROUNDING` u
@@ -17,7 +16,7 @@ RANDOM = 4
 
 def double_copy(network: nn.Module) -> nn.Module:
     """A float64 copy in eval mode."""
-    return copy.deepcopy(network).double().eval()
+    return copied(network).double().eval()
 
 
 def probes(example: Tensor) -> Tensor:
