@@ -93,12 +93,7 @@ class Landscape:
 
     def part_loss(self, network: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
         """What these examples contribute to the mean loss."""
-        outputs = network(inputs)
-        if outputs.dtype in HALF and self.dtype not in HALF:
-            raise NotDefined(
-                f"the network computes in {str(outputs.dtype).removeprefix('torch.')} inside, whose rounding is "
-                "larger than what is measured"
-            )
+        outputs = self._precise(network(inputs))
         return per_example_loss(outputs, targets, self.loss).sum() / len(self.inputs)
 
     @torch.no_grad()
@@ -255,7 +250,15 @@ class Landscape:
 
     def scalars(self, outputs: Tensor) -> Tensor:
         """Outputs -> the scalars whose squared gradients sum to the Gauss-Newton matrix's diagonal."""
-        return gauss_newton_scalars(outputs, tuple(self.targets.shape[1:]), self.loss)
+        return gauss_newton_scalars(self._precise(outputs), tuple(self.targets.shape[1:]), self.loss)
+
+    def _precise(self, outputs: Tensor) -> Tensor:
+        if outputs.dtype in HALF and self.dtype not in HALF:
+            raise NotDefined(
+                f"the network computes in {str(outputs.dtype).removeprefix('torch.')} inside, whose rounding is "
+                "larger than what is measured"
+            )
+        return outputs
 
 
 def _gradient(loss: Tensor, theta: Tensor, again: Callable[[], Tensor]) -> Tensor:

@@ -255,4 +255,4 @@ def _batched(
         gradients = {name: torch.stack([g[name] for g in each]) for name in parameters}
     if weights is not None:
         gradients = {name: g * weights[name] for name, g in gradients.items()}
-    return torch.stack([g.double().flatten(1).pow(2).sum(1) for g in gradients.values()]).sum(0)
+    return torch.stack([g.double().reshape(len(g), -1).pow(2).sum(1) for g in gradients.values()]).sum(0)

@@ -80,6 +80,8 @@ def _trace(
 ) -> TraceEstimate:
     """sum_i w_i^2 H_ii, w = `weights` (d,), 1 by default."""
     by_name = None if weights is None else landscape.unflatten(weights)
+    landscape.findings.require_gradient()
+    landscape.value()  # refuses networks of lower precision inside
     obstacle = why_not_gauss_newton(landscape)
     if obstacle is None:
         value = gauss_newton_trace(landscape, by_name)
