@@ -7,7 +7,7 @@ second derivative found with forty digits.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -135,37 +135,33 @@ def written_out(trace: Trace, node: Node, active: frozenset[int]) -> tuple[int, 
 
     The formula is replayed on 4,001 numbers and compared with the activations in `KNOWN`.
     """
-    region = _region(trace, node, active)
-    if region is None:
-        return None
-    root, path = region
     x = torch.cat([torch.linspace(-12.0, 12.0, 4001), torch.tensor([-300.0, -40.0, 40.0, 300.0])]).double()
-    try:
-        found = _formula(trace, root, path, x)
-    except (RuntimeError, TypeError, KeyError, IndexError):
-        return None
-    if found.shape != x.shape:
-        return None
-    for function, constant in KNOWN:
-        if torch.allclose(found, function(x), rtol=1e-9, atol=1e-9):
-            return root, constant
+    for root, path in _regions(trace, node, active):
+        try:
+            found = _formula(trace, root, path, x)
+        except (RuntimeError, TypeError, KeyError, IndexError):
+            return None
+        for function, constant in KNOWN:
+            if found.shape == x.shape and torch.allclose(found, function(x), rtol=1e-9, atol=1e-9):
+                return root, constant
     return None
 
 
-def _region(trace: Trace, node: Node, active: frozenset[int]) -> tuple[int, list[Node]] | None:
-    """The nearest single value that `node` is a pointwise function of, and the nodes from there on."""
+def _regions(trace: Trace, node: Node, active: frozenset[int]) -> Iterator[tuple[int, list[Node]]]:
+    """The single values that `node` is a pointwise function of, nearest first, and the nodes from there on."""
     frontier: set[int] = {node.index}
     path: list[Node] = []
-    while len(frontier) > 1 or not path:
+    while len(path) < MOST_NODES:
         index = max(frontier)
         current = trace.nodes[index]
         sources = {i for i in current.inputs if i in active}
         unchanged = all(trace.nodes[i].shape == node.shape for i in sources)
-        if current.op not in POINTWISE or not sources or not unchanged or len(path) >= MOST_NODES:
-            return None
+        if current.op not in POINTWISE or not sources or not unchanged:
+            return
         frontier = (frontier - {index}) | sources
         path.append(current)
-    return frontier.pop(), path[::-1]
+        if len(frontier) == 1:
+            yield next(iter(frontier)), path[::-1]
 
 
 def _formula(trace: Trace, root: int, path: list[Node], x: Tensor) -> Tensor:

@@ -8,7 +8,13 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
-from gapbench.curvature.activations import SLOPES, NoLipschitzConstant, slope, written_out
+from gapbench.curvature.activations import (
+    POINTWISE,
+    SLOPES,
+    NoLipschitzConstant,
+    slope,
+    written_out,
+)
 from gapbench.curvature.layers import Layers
 from gapbench.curvature.linear_maps import LinearMap
 from gapbench.curvature.multiaffine import BATCH_NORM
@@ -94,7 +100,7 @@ class _Walk:
                 try:
                     self.values[node.index] = self._visit(node)
                 except NoLipschitzConstant as reason:  # which a later node may still explain: x * sigmoid(x)
-                    self.values[node.index] = reason
+                    self.values[node.index] = self._formula(node) or reason
         output = self.values.get(self.trace.output)
         if output is None:
             raise NoLipschitzConstant("the output does not depend on the input")
@@ -110,11 +116,8 @@ class _Walk:
 
     def _visit(self, node: Node) -> Value:
         several = len({i for i in node.inputs if i in self.values}) > 1
-        if several and node.op in ("mul", "div", "sub", "add", "rsub"):
-            found = written_out(self.trace, node, frozenset(self.values))
-            if found is not None:
-                origin = self._value(found[0])
-                return self._new(node, self.stretches.log(origin) + math.log(found[1]), [origin], zero=True)
+        if several and (formula := self._formula(node)) is not None:
+            return formula
         active = [self._value(i) for i in node.inputs if i in self.values]
         if node.output != 0 and node.op in ONE_RESULT:
             raise NoLipschitzConstant(
@@ -135,6 +138,16 @@ class _Walk:
         if node.op in BATCH_NORM:
             return self._new(node, self.layers.batch_norm(node, active[0]), active)
         return self._nonlinear(node, active)
+
+    def _formula(self, node: Node) -> Value | None:
+        """The value of an activation that is written out, as x * sigmoid(x) is silu."""
+        if node.op not in POINTWISE or node.op in SLOPES:
+            return None
+        found = written_out(self.trace, node, frozenset(self.values))
+        origin = None if found is None else self.values[found[0]]
+        if found is None or not isinstance(origin, Value):
+            return None
+        return self._new(node, self.stretches.log(origin) + math.log(found[1]), [origin], zero=True)
 
     def _value(self, index: int) -> Value:
         value = self.values[index]

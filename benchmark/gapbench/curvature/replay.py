@@ -13,6 +13,9 @@ from gapbench.curvature.activations import NoLipschitzConstant
 from gapbench.curvature.tracing import FACTORIES, Node, Ref, Trace
 
 IDENTITIES = frozenset("alias detach clone contiguous lift_fresh _to_copy to".split())
+VIEWS = frozenset(
+    "view _unsafe_view _reshape_alias reshape view_copy _reshape_copy flatten unflatten".split()
+)
 
 
 class Replay:
@@ -82,6 +85,8 @@ def run_linear(node: Node, values: Mapping[int, Tensor], replay: Replay) -> Tens
         return next(values[i] for i in node.inputs if i in values)
     if op in ("add", "sub", "rsub"):
         return _sum(node, values)
+    if op in VIEWS:  # of memory that may lie otherwise here
+        return values[node.inputs[0]].reshape(node.shape)
     if op == "constant_pad_nd":
         return torch.constant_pad_nd(values[node.inputs[0]], list(node.arguments[1]), 0.0)
     if op == "masked_fill":
