@@ -86,6 +86,7 @@ def maximise(
     projection: Projection = _identity,
     warm_starts: tuple[Tensor, ...] = (),
     norm: str = "l2",
+    origin: tuple[float, Tensor] | None = None,
 ) -> Maximum:
     """max over |delta| <= radius, delta = projection(delta), of L(theta + delta) - L(theta).
 
@@ -93,11 +94,11 @@ def maximise(
     (`restarts` - 1 of them) and at `warm_starts`; see `_ascend`. The best iterate is kept and delta = 0 is always
     allowed, so the value is never negative. An ascent goes the same way whatever `steps` is. Raises `ValueError`
     where a loss is not finite. The loss of an iterate is taken from the pass that gives its gradient: an ascent of
-    `steps` steps costs at most `steps` + 1 gradients.
+    `steps` steps costs at most `steps` + 1 gradients. `origin`: loss and gradient at theta, where they are known.
     """
     ball, projected = Ball(radius, norm), projection is not _identity
     theta = landscape.theta()
-    base, gradient = landscape.value_and_gradient(theta)
+    base, gradient = landscape.value_and_gradient(theta) if origin is None else origin
     gradient = projection(gradient)
     length = float(torch.linalg.vector_norm(gradient))
     if not (math.isfinite(base) and math.isfinite(length)):
@@ -110,7 +111,7 @@ def maximise(
         starts.append(draw * (radius / ball.size(draw)))
     ascents = [_ascend(landscape, base, start, ball, steps, projection) for start in starts]
     ascents += [improve(landscape, radius, steps, start, projection, norm, base) for start in warm_starts]
-    return _best(theta, ascents, 1)
+    return _best(theta, ascents, 1 if origin is None else 0)
 
 
 def improve(
@@ -122,7 +123,7 @@ def improve(
     norm: str = "l2",
     base: float | None = None,
 ) -> Ascent:
-    """One ascent of `steps` steps from the projection of `start`."""
+    """One ascent of `steps` steps from the projection of `start`; `base`: the loss at theta, where it is known."""
     ball = Ball(radius, norm)
     base = landscape.value() if base is None else base
     return _ascend(

@@ -51,6 +51,11 @@ class Ascents:
         found: Maximum = self.context.shared(key, compute)
         return found
 
+    def _origin(self) -> tuple[float, Tensor]:
+        key = f"loss and gradient, {self.kind}"
+        found: tuple[float, Tensor] = self.context.shared(key, self.surface.value_and_gradient)
+        return found
+
     def _plain(self, options: dict[str, Any]) -> Maximum:
         import torch
 
@@ -58,9 +63,8 @@ class Ascents:
         from gapbench_tasks.seeds import named_seed
 
         generator = torch.Generator().manual_seed(named_seed("ascents", self.kind, ascent_seed(self.context)))
-        return maximise(
-            self.surface, self.radius, self.steps, self.restarts, generator, norm=self.norm, **options
-        )
+        options = {"norm": self.norm, "origin": self._origin(), **options}
+        return maximise(self.surface, self.radius, self.steps, self.restarts, generator, **options)
 
     def _quotient(self) -> Maximum:
         from gapbench.curvature.sharpness import Ball
@@ -86,7 +90,8 @@ class Ascents:
     def _continued(self, plain: Maximum, start: Tensor, options: dict[str, Any]) -> Maximum:
         from gapbench.curvature.sharpness import extended, improve
 
-        more = improve(self.surface, self.radius, -(-self.steps // 2), start, norm=self.norm, **options)
+        options = {"norm": self.norm, "base": self._origin()[0], **options}
+        more = improve(self.surface, self.radius, -(-self.steps // 2), start, **options)
         return extended(plain, more)
 
 
