@@ -65,8 +65,10 @@ class Layers:
         source = (1, *self.trace.nodes[value.index].shape[1:])
         if len(self.trace.nodes[value.index].shape) < len(node.shape):
             raise NoLipschitzConstant("a factor that adds a dimension before the batch is not covered")
-        layer = diagonal_map(self.name(node), factor, reference, source, (1, *node.shape[1:]))
-        return self._add(layer, self.stretches.log(value))
+        factor = _for_one_row(factor, node)
+        reference = None if reference is None else _for_one_row(reference, node)
+        layer = diagonal_map(self._name(index, node), factor, reference, source, (1, *node.shape[1:]))
+        return self._add(_repeated(layer, self._copies(node.shape[0])), self.stretches.log(value))
 
     def batch_norm(self, node: Node, value: Value) -> float:
         if batch_norm_trains(node):
@@ -77,16 +79,9 @@ class Layers:
         shape = (1, *node.shape[1:])
         view = (1, -1, *[1] * (len(node.shape) - 2))
         scale, reference = self._batch_norm_scales(node)
-        return self._add(
-            diagonal_map(
-                self.name(node),
-                scale.reshape(view),
-                None if reference is None else reference.reshape(view),
-                shape,
-                shape,
-            ),
-            log,
-        )
+        reference = None if reference is None else reference.reshape(view)
+        layer = diagonal_map(self.name(node), scale.reshape(view), reference, shape, shape)
+        return self._add(_repeated(layer, self._copies(node.shape[0])), log)
 
     def parametric(self, node: Node) -> bool:
         """Whether some operand without the input is made of parameters."""
@@ -100,6 +95,9 @@ class Layers:
                 if found and "running_" not in found:
                     return found
         return node.op
+
+    def _name(self, weight: int, node: Node) -> str:
+        return self._parameter_name(weight) or node.op
 
     def _convolution(self, node: Node, value: Value) -> float:
         source, weight_ref, _, *rest = node.arguments
@@ -126,11 +124,20 @@ class Layers:
         before = self._before_convolution(value, channelwise, transposed)
         if before is not None:
             layer = bilinear_map(
-                self.name(node), "convolution", convolve, weight, reference, shape, before, self.examples
+                self._name(weight_ref.index, node),
+                "convolution",
+                convolve,
+                weight,
+                reference,
+                shape,
+                before,
+                self.examples,
             )
             return self._add(layer, value.log_root)
         copies = self._copies(shape[0])
-        layer = bilinear_map(self.name(node), "convolution", convolve, weight, reference, (1, *shape[1:]))
+        layer = bilinear_map(
+            self._name(weight_ref.index, node), "convolution", convolve, weight, reference, (1, *shape[1:])
+        )
         return self._add(_repeated(layer, copies), self.stretches.log(value))
 
     def _before_convolution(self, value: Value, channelwise: object, transposed: bool) -> Before | None:
@@ -171,7 +178,7 @@ class Layers:
                 weight = merged_columns(weight, source)
                 reference = None if reference is None else merged_columns(reference, source)
                 log, inputs = value.log_root, selection.units // self.examples
-        layer = dense_map(self.name(node), weight, reference, positions, inputs)
+        layer = dense_map(self._name(right, node), weight, reference, positions, inputs)
         return self._add(layer, log)
 
     def _product(self, node: Node, value: Value, factors: tuple[int, int], alpha: float) -> float:
@@ -191,7 +198,14 @@ class Layers:
         shape = self.trace.nodes[value.index].shape
         reference = None if reference is None else alpha * reference
         layer = bilinear_map(
-            self.name(node), "product", multiply, alpha * weight, reference, shape, None, self.examples
+            self._name(other, node),
+            "product",
+            multiply,
+            alpha * weight,
+            reference,
+            shape,
+            None,
+            self.examples,
         )
         return self._add(layer, self.stretches.log(value))
 
@@ -257,6 +271,15 @@ def _scaled_kernel(weight: Tensor, scale: Tensor | None, transposed: bool, group
     parts = weight.unflatten(0, (groups, -1))  # (groups, in / groups, out / groups, ...)
     factors = scale.reshape(groups, 1, -1, *[1] * (weight.dim() - 2))
     return (parts * factors).flatten(0, 1)
+
+
+def _for_one_row(factor: Tensor, node: Node) -> Tensor:
+    """A factor that was expanded over the batch, for one example."""
+    if factor.dim() < len(node.shape) or len(factor) == 1:
+        return factor
+    if not bool((factor == factor[:1]).all()):
+        raise NoLipschitzConstant("a factor that differs among the examples of a batch")
+    return factor[:1]
 
 
 def _repeated(layer: LinearMap, copies: int) -> LinearMap:

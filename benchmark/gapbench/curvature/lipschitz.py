@@ -27,14 +27,10 @@ from gapbench.curvature.windows import MAX_POOLS, window_counts
 __all__ = ["SLOPES", "Composition", "NoLipschitzConstant", "compose"]
 
 # Each result is a function of constant 1 of entries that no other result reads.
-GROUPS = frozenset("amax amin max min logsumexp".split())
+GROUPS = frozenset("amax amin max min logsumexp sort topk kthvalue median".split())
 PRODUCTS = frozenset("addmm mm linear matmul bmm baddbmm mv addmv convolution _convolution".split())
-ONE_RESULT = MAX_POOLS | {
-    "max",
-    "min",
-    "log_sigmoid_forward",
-    *BATCH_NORM,
-}  # the others are indices or buffers
+# The first result counts; the others are indices or buffers.
+ONE_RESULT = MAX_POOLS | GROUPS | {"log_sigmoid_forward", *BATCH_NORM}
 
 
 @dataclass(frozen=True)
@@ -79,7 +75,9 @@ def _require_independent_examples(model: nn.Module, example: Tensor) -> None:
     other = torch.cat([drawn[:1], 2.0 * drawn[1:].flip(-1)])
     with plain_kernels():
         first, second = model(drawn), model(other)
-    if first.shape[:1] != example.shape[:1] or not torch.allclose(first[0], second[0], rtol=1e-3, atol=1e-5):
+    if first.shape[:1] != example.shape[:1] or not torch.allclose(
+        first[0], second[0], rtol=1e-3, atol=1e-5, equal_nan=True
+    ):
         raise NoLipschitzConstant("the output depends on other examples of the batch, or on chance")
 
 
@@ -120,9 +118,7 @@ class _Walk:
             return formula
         active = [self._value(i) for i in node.inputs if i in self.values]
         if node.output != 0 and node.op in ONE_RESULT:
-            raise NoLipschitzConstant(
-                f"the positions that {node.op} returns jump: they have no Lipschitz constant"
-            )
+            raise NoLipschitzConstant(f"the other results of {node.op} have no Lipschitz constant")
         if node.op in ("mul", "div", "true_divide"):
             self._require_one_factor(node)
             if self.layers.parametric(node):

@@ -53,7 +53,8 @@ class Replay:
 
     def _operand(self, node: Node, index: int) -> Tensor:
         if node.op in FACTORIES:  # which read the shape alone
-            first = next(iter(self.leaves.values()))
+            floating = (v for v in self.leaves.values() if v.is_floating_point())
+            first = next(floating, torch.zeros(()))
             return torch.zeros(self.trace.nodes[index].shape, dtype=first.dtype, device=first.device)
         return self.constant(index)
 
@@ -98,10 +99,10 @@ def run_linear(node: Node, values: Mapping[int, Tensor], replay: Replay) -> Tens
         else:
             constant = replay.constant(index)
             operands[index] = constant.double() if constant.is_floating_point() else constant
-    if op == "where":  # of the branches, those that are constant are shifts
-        for reference in node.arguments[1:]:
-            if isinstance(reference, Ref) and reference.index not in values:
-                operands[reference.index] = torch.zeros_like(operands[reference.index])
+    if op in ("where", "cat", "stack"):  # parts that are constant are shifts
+        condition = node.inputs[0] if op == "where" else None
+        for index in set(node.inputs) - set(values) - {condition}:
+            operands[index] = torch.zeros_like(operands[index])
     if any(key == "dtype" for key, _ in node.keywords):
         kept = tuple((key, v) for key, v in node.keywords if key != "dtype")
         node = Node(**{**vars(node), "keywords": kept})
