@@ -77,3 +77,63 @@ class Block(nn.Module):
         if self.join == "add":
             return x - 2 * y
         return torch.maximum(x, y) if self.join == "maximum" else torch.cat([x, y, x], 1)
+
+
+class Rows(nn.Module):
+    """Acts on each row of an example apart."""
+
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x):
+        return self.inner(x.flatten(0, 1)).unflatten(0, x.shape[:2])
+
+
+class Left(nn.Module):
+    """Mixes the rows, as the token mixing of an MLP-mixer."""
+
+    def __init__(self):
+        super().__init__()
+        self.w = nn.Parameter(torch.randn(5, 4))
+
+    def forward(self, x):
+        return torch.einsum("ij,bjk->bik", self.w, x)
+
+
+class LeftBatched(Left):
+    def forward(self, x):
+        return torch.bmm(self.w.expand(len(x), -1, -1), x)
+
+
+class Scale(nn.Module):
+    """A learned factor that broadcasts, or divides."""
+
+    def __init__(self, shape, divide=False, expand=False):
+        super().__init__()
+        self.scale, self.divide, self.expand = nn.Parameter(torch.rand(shape) + 0.5), divide, expand
+
+    def forward(self, x):
+        scale = self.scale.expand(len(x), *self.scale.shape[1:]) if self.expand else self.scale
+        return x / scale if self.divide else x * scale
+
+
+class Normalise(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("mean", torch.tensor([0.4, -0.2]).view(1, 2, 1, 1))
+        self.register_buffer("std", torch.tensor([0.25, 3.0]).view(1, 2, 1, 1))
+
+    def forward(self, x):
+        return (x - self.mean) / self.std
+
+
+class ByChannel(nn.Module):
+    """A sum in which one term is broadcast."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Conv2d(3, 3, 1)
+
+    def forward(self, x):
+        return x + torch.relu(self.inner(x.mean((2, 3), keepdim=True)))

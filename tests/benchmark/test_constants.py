@@ -10,7 +10,13 @@ from torch.nn import functional as F
 import gapbench
 from benchmark.constants import (
     Block,
+    ByChannel,
     Function,
+    Left,
+    LeftBatched,
+    Normalise,
+    Rows,
+    Scale,
     composed,
     constant,
     largest_slope,
@@ -98,6 +104,8 @@ LAYERS = {
         lambda: nn.Sequential(nn.ReflectionPad2d(1), nn.Identity(), nn.Dropout(), nn.Conv2d(2, 2, 3)),
         (2, 4, 4),
     ),
+    "scaled_dense": (lambda: nn.Sequential(Normalise(), nn.Flatten(), nn.Linear(24, 3)), (2, 4, 3)),
+    "scaled_padded": (lambda: nn.Sequential(Normalise(), nn.ZeroPad2d(1), nn.Conv2d(2, 3, 3)), (2, 4, 3)),
     "rows_normalised": (lambda: Rows(randomised(nn.BatchNorm1d(3))), (4, 3)),
     "rows_scaled": (lambda: Rows(Scale((3,))), (4, 3)),
     "expanded_scale": (lambda: Scale((1, 2, 4, 3), expand=True), (2, 4, 3)),
@@ -108,33 +116,6 @@ LAYERS = {
     "left": (lambda: Left(), (4, 3)),
     "left_batched": (lambda: LeftBatched(), (4, 3)),
 }
-
-
-class Rows(nn.Module):
-    """Acts on each row of an example apart."""
-
-    def __init__(self, inner):
-        super().__init__()
-        self.inner = inner
-
-    def forward(self, x):
-        return self.inner(x.flatten(0, 1)).unflatten(0, x.shape[:2])
-
-
-class Left(nn.Module):
-    """Mixes the rows, as the token mixing of an MLP-mixer."""
-
-    def __init__(self):
-        super().__init__()
-        self.w = nn.Parameter(torch.randn(5, 4))
-
-    def forward(self, x):
-        return torch.einsum("ij,bjk->bik", self.w, x)
-
-
-class LeftBatched(Left):
-    def forward(self, x):
-        return torch.bmm(self.w.expand(len(x), -1, -1), x)
 
 
 @pytest.mark.parametrize("name", sorted(LAYERS))
@@ -256,31 +237,9 @@ def test_constants_of_max_pooling_are_attained(name):
         assert claimed == pytest.approx(attained, rel=1e-12)
 
 
-class Scale(nn.Module):
-    """A learned factor that broadcasts, or divides."""
-
-    def __init__(self, shape, divide=False, expand=False):
-        super().__init__()
-        self.scale, self.divide, self.expand = nn.Parameter(torch.rand(shape) + 0.5), divide, expand
-
-    def forward(self, x):
-        scale = self.scale.expand(len(x), *self.scale.shape[1:]) if self.expand else self.scale
-        return x / scale if self.divide else x * scale
-
-
 def test_layers_are_named_after_their_weights():
     network = seeded(lambda: nn.Sequential(nn.Conv1d(2, 2, 1), Scale((2, 1)), nn.Flatten(), nn.Linear(6, 3)))
     assert [layer.name for layer in composed(network, (2, 3)).layers] == ["0.weight", "1.scale", "3.weight"]
-
-
-class Normalise(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.register_buffer("mean", torch.tensor([0.4, -0.2]).view(1, 2, 1, 1))
-        self.register_buffer("std", torch.tensor([0.25, 3.0]).view(1, 2, 1, 1))
-
-    def forward(self, x):
-        return (x - self.mean) / self.std
 
 
 @pytest.mark.parametrize("divide", [False, True])
@@ -300,20 +259,28 @@ def test_learned_factors_broadcast(shape, divide):
 def test_input_normalisation_is_a_constant_of_its_own():
     network = seeded(lambda: nn.Sequential(Normalise(), nn.Conv2d(2, 3, 2, bias=False)))
     found = composed(network, (2, 3, 3))
-    assert len(found.layers) == 1
-    assert math.exp(found.log_lipschitz) == pytest.approx(found.layers[0].sigma / 0.25, rel=1e-6)
+    (layer,) = found.layers
+    matrix = matrix_of(network, (2, 3, 3))
+    assert layer.sigma == pytest.approx(float(torch.linalg.matrix_norm(matrix, 2)), rel=1e-9)
+    assert layer.norm_2_1 == pytest.approx(float(matrix.norm(dim=1).sum()), rel=1e-9)
+    assert math.exp(found.log_lipschitz) == pytest.approx(layer.sigma, rel=1e-12)
     assert found.obstacles
+    scaled = seeded(lambda: nn.Conv2d(2, 3, 2, bias=False))
+    with torch.no_grad():
+        scaled.weight.copy_(network[1].weight / network[0].std)
+    same = composed(scaled, (2, 3, 3)).layers[0]
+    assert (layer.sigma, layer.norm_2_1) == pytest.approx((same.sigma, same.norm_2_1), rel=1e-9)
 
 
-class ByChannel(nn.Module):
-    """A sum in which one term is broadcast."""
-
-    def __init__(self):
-        super().__init__()
-        self.inner = nn.Conv2d(3, 3, 1)
-
-    def forward(self, x):
-        return x + torch.relu(self.inner(x.mean((2, 3), keepdim=True)))
+@pytest.mark.parametrize("pad", [nn.ZeroPad2d((2, 0, 1, 1)), nn.ReflectionPad2d(1), nn.CircularPad2d(2)])
+def test_an_activation_before_or_after_padding_is_the_same(pad):
+    layer = seeded(lambda: nn.Conv2d(2, 3, 3))
+    first, second = (
+        composed(nn.Sequential(nn.Conv2d(2, 2, 1).double().requires_grad_(False), *inner, layer), (2, 4, 4))
+        for inner in ([pad, nn.ReLU()], [nn.ReLU(), pad])
+    )
+    assert first.layers[1].sigma == pytest.approx(second.layers[1].sigma, rel=1e-12)
+    assert first.layers[1].norm_2_1 == pytest.approx(second.layers[1].norm_2_1, rel=1e-12)
 
 
 def random_layers(seed):

@@ -185,4 +185,4 @@ def _number(trace: Trace, index: int) -> Tensor:
     constant = trace.constants[index]
     if constant.numel() != 1:
         raise KeyError(index)
-    return constant.double().reshape(())
+    return constant.double().cpu().reshape(())

@@ -145,9 +145,12 @@ class Layers:
         if self.stretches.bijective(value):
             return None
         selection = self.stretches.selection(value)
-        if selection is None or (selection.injective and not selection.has_zeros):
-            return None
         shape = self.stretches.shape(value)
+        if selection is None:
+            scaled = self.stretches.scaled_selection(value)
+            return None if scaled is None else Before(shape, lambda x: self.stretches.apply(value, x))
+        if selection.injective and not selection.has_zeros:
+            return None
         if selection.injective:
             return Before(shape, lambda x: self.stretches.apply(value, x))
         plane = None if transposed else spatial_plane(selection)
@@ -173,7 +176,14 @@ class Layers:
         log, inputs = self.stretches.log(value), None
         if positions == 1 and not self.stretches.bijective(value):
             selection = self.stretches.selection(value)
-            if selection is not None and (selection.has_zeros or not selection.injective):
+            factors = None
+            if selection is None:
+                selection, factors = self.stretches.scaled_selection(value) or (None, None)
+            if factors is not None:
+                row = factors.reshape(-1, weight.shape[1])[0]
+                weight, reference = weight * row, None if reference is None else reference * row
+            scaled = factors is not None
+            if selection is not None and (scaled or selection.has_zeros or not selection.injective):
                 source = fold_dense(selection, weight.shape[1])
                 weight = merged_columns(weight, source)
                 reference = None if reference is None else merged_columns(reference, source)

@@ -100,8 +100,8 @@ def bilinear_map(
 
     Every pair of an input and an output unit must be joined by at most one entry of the weight, so that the
     squared norm of an output unit's incoming weights is `apply` of ones with the squared weight. `before`: a
-    selection that fills the input of `apply` from one of another shape; where it copies an entry several times,
-    `before.rows` must give the norms.
+    selection, perhaps with factors, that fills the input of `apply` from one of another shape; where it copies an
+    entry several times, `before.rows` must give the norms.
     """
     weight = weight.double()
     difference = weight if reference is None else weight - reference.double()
@@ -115,7 +115,7 @@ def bilinear_map(
         norm, outputs = before.rows(difference)
     else:
         ones = torch.ones(source, dtype=torch.float64, device=weight.device)
-        squared = apply(ones if before is None else before.apply(ones), difference.pow(2))
+        squared = apply(ones if before is None else before.apply(ones).pow(2), difference.pow(2))
         norm, outputs = float(squared.clamp_min(0).sqrt().sum()), squared.numel()
     return LinearMap(name, kind, sigma, norm / examples, math.prod(source) // examples, outputs // examples)
 

@@ -54,8 +54,8 @@ def compose(model: nn.Module, example: Tensor, reference: nn.Module | None = Non
     """Walk through the computation of `model` (eval mode) on `example` (2, ...).
 
     Batch normalisation is folded into the linear map before it; where there is none it is a diagonal map. Padding
-    and other selections of entries are folded into the linear map after them; other fixed linear operators
-    between layers count with the norm of their composition, as nonlinearities do.
+    and other selections of entries, fixed factors too, are folded into the linear map after them; other fixed
+    linear operators between layers count with the norm of their composition, as nonlinearities do.
     Sums add Lipschitz constants, concatenations add their squares. Distances to the layers of `reference`
     (the same architecture), else to zero. Raises `NoLipschitzConstant` for attention, products of
     activations, layer and group normalisation, and unknown operations.

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+ROUNDING = 4e-15  # of a product and a quotient of numbers below 2
+
 
 @dataclass(frozen=True)
 class Selection:
@@ -57,6 +59,29 @@ def selection_of(
     if not bool((zero | copied).all()):
         return None
     return Selection(torch.where(zero, 0, order[place] + 1), count)
+
+
+def scaled_selection_of(
+    apply: Callable[[Tensor], Tensor], shape: tuple[int, ...], device: torch.device
+) -> tuple[Selection, Tensor] | None:
+    """The selection without repetition, and the factors after it, that a linear `apply` is; None for other maps."""
+    count = int(torch.Size(shape).numel())
+    generator = torch.Generator().manual_seed(1)
+    drawn = torch.rand(count, generator=generator, dtype=torch.float64).to(device) + 1.0
+    factors = apply(torch.ones(shape, dtype=torch.float64, device=device))
+    image = apply(drawn.reshape(shape))
+    zero = factors == 0
+    if bool((image[zero] != 0).any()):
+        return None
+    ratio = torch.where(zero, 1.5, image / torch.where(zero, 1.0, factors))
+    values, order = drawn.sort()
+    after = torch.searchsorted(values, ratio.contiguous()).clamp_max(count - 1)
+    before = (after - 1).clamp_min(0)
+    place = torch.where((values[after] - ratio).abs() < (values[before] - ratio).abs(), after, before)
+    if not bool((zero | ((values[place] - ratio).abs() <= ROUNDING)).all()):
+        return None
+    selection = Selection(torch.where(zero, 0, order[place] + 1), count)
+    return (selection, factors) if selection.injective else None
 
 
 def fold_dense(selection: Selection, features: int) -> Tensor:

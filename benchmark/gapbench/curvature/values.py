@@ -15,7 +15,7 @@ from torch import Tensor
 
 from gapbench.curvature.linear_maps import operator_norm
 from gapbench.curvature.replay import Replay, run_linear
-from gapbench.curvature.selections import Selection, selection_of
+from gapbench.curvature.selections import Selection, scaled_selection_of, selection_of
 from gapbench.curvature.tracing import Trace
 
 # Of all the entries of their argument, each once.
@@ -86,6 +86,10 @@ class Stretches:
             found = selection_of(lambda x: self.apply(value, x), self.shape(value), self.device)
             self.selections[value.index] = found
         return self.selections[value.index]
+
+    def scaled_selection(self, value: Value) -> tuple[Selection, Tensor] | None:
+        """The stretch as a selection without repetition times fixed factors, as (x - mean) / std is."""
+        return scaled_selection_of(lambda x: self.apply(value, x), self.shape(value), self.device)
 
     def log(self, value: Value) -> float:
         """Logarithm of the Lipschitz constant of input -> value."""
