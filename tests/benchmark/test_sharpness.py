@@ -8,7 +8,9 @@ from torch import nn
 import gapbench
 from benchmark.small_networks import data, networks
 from gapbench.curvature.loss import Landscape
-from gapbench.curvature.sharpness import average, maximise
+from gapbench.curvature.sharpness import average, improve, maximise
+from gapbench.proxies.measuring import make_context, measure_in
+from gapbench.proxies.registry import checked_options, proxy_entry
 
 NETWORKS = networks()
 
@@ -123,6 +125,95 @@ def test_proxies_report_effort_and_refuse_wrong_options():
         assert failed.status == "failed"
         assert word in failed.reason
         assert failed.value is None
+
+
+RELATED = [
+    ("sharpness_full", "sharpness_quotient"),
+    ("sharpness_full_balanced", "sharpness_quotient_balanced"),
+    ("sharpness_adaptive", "sharpness_adaptive_quotient"),
+]
+
+
+@pytest.mark.parametrize("name", ["relu", "gelu", "conv_bn", "attention", "scaled"])
+@pytest.mark.parametrize(("full", "quotient"), RELATED)
+def test_both_spaces_are_searched_alike_and_in_any_order(name, full, quotient):
+    network, shape = NETWORKS[name]
+    inputs, targets = data(shape, "cross_entropy")
+    for options in ({"radius": 0.3}, {"radius": 1.0, "steps": 3, "restarts": 3}):
+        found = {}
+        for order in ((full, quotient), (quotient, full)):
+            context = make_context(network, inputs, targets)
+            context._cache["ascent_seed"] = 5
+            for seed, proxy in enumerate(order):  # each proxy has a seed of its own, as in a suite
+                entry = proxy_entry(proxy)
+                one = measure_in(context, entry, checked_options(entry, options), seed)
+                if one.status == "not_applicable":
+                    pytest.skip(one.reason)
+                found.setdefault(proxy, []).append(one)
+        for first, second in found.values():
+            assert first.value == second.value
+        whole, part = found[full][0], found[quotient][0]
+        assert part.value <= whole.value
+        assert len(part.details["ascents"]) == len(whole.details["ascents"]) == options.get("restarts", 1) + 1
+        assert part.details["gradients"] == pytest.approx(whole.details["gradients"], abs=1)
+        for one in (whole, part):
+            assert one.details["converged"] is (one.details["gain_from_doubling"] <= 0.05)
+
+
+def test_the_quotient_is_not_less_than_where_the_full_maximiser_leads():
+    for name in ("relu", "gelu", "conv_bn"):
+        network, shape = NETWORKS[name]
+        inputs, targets = data(shape, "cross_entropy")
+        context = make_context(network, inputs, targets)
+        landscape, project = context.landscape, context.symmetry.project
+        own = maximise(landscape, 0.5, 6, 1, generator())
+        start = project(own.perturbation)
+        start = start * (0.5 / float(start.norm()))
+        led = improve(landscape, 0.5, 3, start, project)
+        found = gapbench.measure("sharpness_quotient", network, inputs, targets, radius=0.5, steps=6)
+        assert found.value >= led.best[-1] * (1 - 1e-12)
+        assert found.value >= maximise(landscape, 0.5, 6, 1, generator(), project).value * (1 - 1e-12)
+        assert found.details["ascents"][-1] == pytest.approx(led.best[-1], rel=1e-12)
+
+
+@pytest.mark.parametrize("norm", ["l2", "linf"])
+@pytest.mark.parametrize("name", ["relu", "gelu", "conv_bn"])
+def test_twice_the_steps_go_on_from_where_half_of_them_end(name, norm):
+    network, shape = NETWORKS[name]
+    landscape = Landscape(network, *data(shape, "cross_entropy"), "cross_entropy")
+    short, long = (maximise(landscape, 0.4, steps, 2, generator(), norm=norm) for steps in (6, 12))
+    assert long.course[:7] == short.course
+    assert long.halfway == short.value
+    assert long.gain == pytest.approx(long.value / short.value - 1)
+
+
+def test_maximum_over_a_disc_by_brute_force():
+    """0.5 (ab - 1)^2 on a whole disc, on which it is neither convex nor concave."""
+    landscape = product_landscape(0.3, 0.4)
+    angles = torch.linspace(0, 2 * math.pi, 4001, dtype=torch.float64)
+    radii = torch.linspace(0, 0.6, 601, dtype=torch.float64)[:, None]
+    values = 0.5 * ((0.3 + radii * angles.cos()) * (0.4 + radii * angles.sin()) - 1) ** 2
+    found = maximise(landscape, 0.6, 60, 4, generator())
+    expected = float(values.max()) - 0.5 * (0.12 - 1) ** 2
+    assert expected * (1 - 1e-6) <= found.value <= expected * (1 + 1e-5)
+
+
+def test_an_interior_maximum_is_reached():
+    class Hill:
+        def theta(self):
+            return torch.zeros(3, dtype=torch.float64)
+
+        def value(self, theta=None):
+            return self.value_and_gradient(theta)[0]
+
+        def value_and_gradient(self, theta=None):
+            top = torch.tensor([0.2, -0.1, 0.3], dtype=torch.float64)
+            away = (self.theta() if theta is None else theta) - top
+            return float(-away @ away), -2 * away
+
+    for norm in ("l2", "linf"):
+        found = maximise(Hill(), 1.0, 80, 1, generator(), norm=norm)
+        assert found.value == pytest.approx(0.14, rel=1e-3)
 
 
 def test_a_loss_that_is_not_finite_is_a_failure_not_a_flat_minimum():

@@ -3,319 +3,293 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
 
-from gapbench.curvature.linear_maps import (
-    LinearMap,
-    convolution_map,
-    dense_map,
-    diagonal_map,
-    operator_norm,
+from gapbench.curvature.activations import (
+    POINTWISE,
+    SLOPES,
+    NoLipschitzConstant,
+    slope,
+    written_out,
 )
-from gapbench.curvature.multiaffine import BATCH_NORM, batch_norm_trains
-from gapbench.curvature.tracing import Node, Ref, Trace, evaluate, trace
+from gapbench.curvature.layers import Layers
+from gapbench.curvature.linear_maps import LinearMap
+from gapbench.curvature.multiaffine import BATCH_NORM
+from gapbench.curvature.padding import FunctionalPadding
+from gapbench.curvature.replay import Replay, run, signed_factors
+from gapbench.curvature.tracing import FACTORIES, Node, Ref, Trace, plain_kernels, trace
+from gapbench.curvature.values import LINEAR, Stretches, Value
+from gapbench.curvature.windows import MAX_POOLS, window_counts
 
-# Largest slopes of pointwise nonlinearities; those of smooth ones are maxima of the derivative.
-SLOPES = {
-    "relu": 1.0,
-    "relu6": 1.0,
-    "hardtanh": 1.0,
-    "clamp": 1.0,
-    "clamp_min": 1.0,
-    "clamp_max": 1.0,
-    "abs": 1.0,
-    "tanh": 1.0,
-    "celu": 1.0,
-    "softplus": 1.0,
-    "sigmoid": 0.25,
-    "hardsigmoid": 1.0 / 6.0,
-    "gelu": 1.1289042,
-    "silu": 1.0998394,
-    "hardswish": 1.5,
-    "mish": 1.0885,
-}
-SAME = frozenset(
-    "view _unsafe_view reshape _reshape_alias t transpose permute clone alias detach select slice unbind split "
-    "split_with_sizes chunk unsqueeze squeeze constant_pad_nd flip roll contiguous _to_copy narrow flatten".split()
-)
-FIXED = frozenset(
-    "mean sum avg_pool1d avg_pool2d avg_pool3d _adaptive_avg_pool2d expand upsample_nearest2d "
-    "upsample_bilinear2d".split()
-)
-MULTIPLICATIONS = frozenset("addmm mm linear matmul bmm".split())
+__all__ = ["SLOPES", "Composition", "NoLipschitzConstant", "compose"]
 
-
-class NoLipschitzConstant(ValueError):
-    """The network has an operation without a useful global Lipschitz constant; the message names it."""
+# Each result is a function of constant 1 of entries that no other result reads.
+GROUPS = frozenset("amax amin max min logsumexp sort topk kthvalue median".split())
+PRODUCTS = frozenset("addmm mm linear matmul bmm baddbmm mv addmv convolution _convolution".split())
+# The first result counts; the others are indices or buffers.
+ONE_RESULT = MAX_POOLS | GROUPS | {"log_sigmoid_forward", *BATCH_NORM}
 
 
 @dataclass(frozen=True)
 class Composition:
     """`log_lipschitz` of input -> output in Euclidean norms, the `layers` in order of execution, `widest` the
-    largest number of units of any layer or of the input, and whether the network is a plain chain."""
+    largest number of units of any layer or of the input, `chain`: whether no branches are added or concatenated.
+
+    `obstacles`: why the theorem of Bartlett, Foster and Telgarsky (2017) does not cover the network; it is about
+    chains of linear maps without shifts and of fixed nonlinearities that are 0 at 0.
+    """
 
     log_lipschitz: float
     layers: tuple[LinearMap, ...]
     widest: int
     chain: bool
+    obstacles: tuple[str, ...] = ()
 
 
 @torch.no_grad()
 def compose(model: nn.Module, example: Tensor, reference: nn.Module | None = None) -> Composition:
     """Walk through the computation of `model` (eval mode) on `example` (2, ...).
 
-    Batch normalisation is folded into the linear map before it; where there is none it is a diagonal map.
+    Batch normalisation is folded into the linear map before it; where there is none it is a diagonal map. Padding
+    and other selections of entries, fixed factors too, are folded into the linear map after them; other fixed
+    linear operators between layers count with the norm of their composition, as nonlinearities do.
     Sums add Lipschitz constants, concatenations add their squares. Distances to the layers of `reference`
     (the same architecture), else to zero. Raises `NoLipschitzConstant` for attention, products of
     activations, layer and group normalisation, and unknown operations.
     """
-    recorded = trace(model, example)
+    with FunctionalPadding():
+        recorded = trace(model, example)
     if recorded.opaque:
         raise NoLipschitzConstant("memory is aliased in a way that hides the data flow")
-    return _Walk(recorded, model, reference, len(example)).run()
+    if len(example) > 1:
+        _require_independent_examples(model, example)
+    return _Walk(recorded, model, reference, example).run()
+
+
+def _require_independent_examples(model: nn.Module, example: Tensor) -> None:
+    generator = torch.Generator().manual_seed(0)
+    drawn = torch.randn(example.shape, generator=generator, dtype=torch.float64).to(example)
+    other = torch.cat([drawn[:1], 2.0 * drawn[1:].flip(-1)])
+    with plain_kernels():
+        first, second = model(drawn), model(other)
+    if first.shape[:1] != example.shape[:1] or not torch.allclose(
+        first[0], second[0], rtol=1e-3, atol=1e-5, equal_nan=True
+    ):
+        raise NoLipschitzConstant("the output depends on other examples of the batch, or on chance")
 
 
 class _Walk:
-    def __init__(self, recorded: Trace, model: nn.Module, reference: nn.Module | None, batch: int):
-        self.trace, self.batch = recorded, batch
-        self.leaves = _leaves(model)
-        self.reference = None if reference is None else _leaves(reference)
-        self.consumers = recorded.consumers()
-        self.log: dict[int, float] = {}  # of values that depend on the input
-        self.folded: dict[int, int] = {}  # batch normalisation node -> linear node it went into
-        self.layers: list[LinearMap] = []
-        self.chain = True
+    def __init__(self, recorded: Trace, model: nn.Module, reference: nn.Module | None, example: Tensor):
+        self.trace, self.example = recorded, example
+        self.replay = Replay(recorded, _leaves(model))
+        other = None if reference is None else Replay(recorded, _leaves(reference))
+        self.stretches = Stretches(recorded, self.replay, example.device)
+        self.layers = Layers(recorded, self.replay, other, self.stretches, len(example))
+        self.values: dict[int, Value | NoLipschitzConstant] = {}  # of nodes that depend on the input
 
     def run(self) -> Composition:
         for node in self.trace.reachable():
             if node.index == self.trace.input:
-                self.log[node.index] = 0.0
-            elif node.kind == "op" and any(i in self.log for i in node.inputs):
-                self.log[node.index] = self._visit(node)
-        if self.trace.output not in self.log:
+                self.values[node.index] = Value(node.index, node.index, node.index, 0.0)
+            elif node.op not in FACTORIES and any(i in self.values for i in node.inputs):
+                try:
+                    self.values[node.index] = self._visit(node)
+                except NoLipschitzConstant as reason:  # which a later node may still explain: x * sigmoid(x)
+                    self.values[node.index] = self._formula(node) or reason
+        output = self.values.get(self.trace.output)
+        if output is None:
             raise NoLipschitzConstant("the output does not depend on the input")
+        if isinstance(output, NoLipschitzConstant):
+            raise output
         units = [math.prod(self.trace.nodes[self.trace.input].shape[1:])]
-        units += [max(layer.inputs, layer.outputs) for layer in self.layers]
-        return Composition(self.log[self.trace.output], tuple(self.layers), max(units), self.chain)
+        layers = self.layers.found
+        units += [max(layer.inputs, layer.outputs) for layer in layers]
+        obstacles = output.obstacles
+        chain = not any(o.startswith("branches") for o in obstacles)
+        log = self.stretches.log(output)
+        return Composition(log, tuple(layers), max(units), chain, tuple(sorted(obstacles)))
 
-    def _visit(self, node: Node) -> float:
-        active = [i for i in node.inputs if i in self.log]
-        logs = [self.log[i] for i in active]
-        first = logs[0]
-        op = node.op
-        if op in SAME:
-            return first
-        if op in SLOPES:
-            return first + math.log(SLOPES[op])
-        if op == "elu":
-            given = [float(a) for a in node.arguments[1:4]]
-            alpha, scale, input_scale = given + [1.0] * (3 - len(given))
-            return first + math.log(abs(scale) * max(1.0, abs(alpha * input_scale)))
-        if op == "threshold" and node.arguments[1] == node.arguments[2]:
-            return first
-        if op == "leaky_relu":
-            slope = node.arguments[1] if len(node.arguments) > 1 else 0.01
-            return first + math.log(max(1.0, abs(slope)))
-        if op in ("_prelu_kernel", "prelu"):
-            slopes = self._value(node.arguments[1])
-            return first + math.log(max(1.0, float(slopes.abs().max())))
-        if op in ("add", "sub", "rsub"):
-            return self._sum(node)
-        if op == "cat":
+    def _visit(self, node: Node) -> Value:
+        several = len({i for i in node.inputs if i in self.values}) > 1
+        if several and (formula := self._formula(node)) is not None:
+            return formula
+        active = [self._value(i) for i in node.inputs if i in self.values]
+        if node.output != 0 and node.op in ONE_RESULT:
+            raise NoLipschitzConstant(f"the other results of {node.op} have no Lipschitz constant")
+        if node.op in ("mul", "div", "true_divide"):
+            self._require_one_factor(node)
+            if self.layers.parametric(node):
+                return self._new(node, self.layers.diagonal(node, active[0]), active)
+        if node.op in LINEAR:
+            return self._linear(node, active)
+        if node.op in PRODUCTS:
             if len(active) > 1:
-                self.chain = False
-            return 0.5 * _log_sum([2.0 * value for value in logs])
-        if op in ("mul", "div"):
-            return self._scale(node, active)
-        if op in MULTIPLICATIONS:
-            return self._dense(node, active)
-        if op in ("convolution", "_convolution"):
-            return self._convolution(node, active)
-        if op in BATCH_NORM:
-            return self._batch_norm(node, active)
-        if op in ("max_pool2d_with_indices", "max_pool2d"):
-            return first + 0.5 * math.log(_pool_overlap(node))
-        if op in FIXED:
-            return first + self._fixed(node, active[0])
+                raise NoLipschitzConstant(
+                    "a product of two activations (attention) has no Lipschitz constant"
+                )
+            return self._new(node, self.layers.product(node, active[0]), active)
+        if node.op in BATCH_NORM:
+            return self._new(node, self.layers.batch_norm(node, active[0]), active)
+        return self._nonlinear(node, active)
+
+    def _formula(self, node: Node) -> Value | None:
+        """The value of an activation that is written out, as x * sigmoid(x) is silu."""
+        if node.op not in POINTWISE or node.op in SLOPES:
+            return None
+        found = written_out(self.trace, node, frozenset(self.values))
+        origin = None if found is None else self.values[found[0]]
+        if found is None or not isinstance(origin, Value):
+            return None
+        return self._new(node, self.stretches.log(origin) + math.log(found[1]), [origin], zero=True)
+
+    def _value(self, index: int) -> Value:
+        value = self.values[index]
+        if isinstance(value, NoLipschitzConstant):
+            raise value
+        return value
+
+    def _require_one_factor(self, node: Node) -> None:
+        factors = [a for a in node.arguments if isinstance(a, Ref) and a.index in self.values]
+        if len(factors) > 1 or (factors[0] != node.arguments[0] and node.op != "mul"):
+            raise NoLipschitzConstant("a product of two activations has no global Lipschitz constant")
+        if dict(node.keywords).get("rounding_mode") is not None:
+            raise NoLipschitzConstant("a rounded quotient jumps: it has no Lipschitz constant")
+
+    def _new(self, node: Node, log: float, sources: list[Value], zero: bool = False) -> Value:
+        """A new root; `zero`: it is known to be 0 where its sources are."""
+        obstacles = frozenset().union(*(s.obstacles for s in sources))
+        if not zero and not self._zero_at_zero(node):
+            obstacles |= {f"{self.layers.name(node)} is not 0 at 0"}
+        return Value(node.index, node.index, node.index, log, obstacles=obstacles)
+
+    def _zero_at_zero(self, node: Node) -> bool:
+        values = {}
+        for index in node.inputs:
+            shape = self.trace.nodes[index].shape
+            if index in self.values or self.trace.nodes[index].op in FACTORIES:
+                values[index] = torch.zeros(shape, dtype=self.example.dtype, device=self.example.device)
+            else:
+                values[index] = self.replay.constant(index)
+        return not bool(run(node, values).any())
+
+    def _linear(self, node: Node, active: list[Value]) -> Value:
+        kind = dict(node.keywords).get("dtype")
+        if kind is not None and not kind.is_floating_point:
+            raise NoLipschitzConstant(f"a conversion to {kind} jumps: it has no Lipschitz constant")
+        if node.op == "where" and node.inputs[0] in self.values:
+            raise NoLipschitzConstant("a condition on activations has no Lipschitz constant")
+        if node.op in ("masked_fill", "index", "index_select", "gather", "take") and len(active) > 1:
+            raise NoLipschitzConstant(
+                f"{node.op} at places that depend on the input has no Lipschitz constant"
+            )
+        if len({value.key for value in active}) > 1:
+            return self._join(node)
+        first = active[0]
+        path = tuple(sorted({i for value in active for i in value.path} | {node.index}))
+        passed = frozenset().union(*(value.passed for value in active))
+        obstacles = frozenset().union(*(value.obstacles for value in active))
+        if node.op in _MAY_SHIFT and not self._zero_at_zero(node):
+            obstacles |= {f"{self.layers.name(node)} is not 0 at 0"}
+        return replace(first, index=node.index, path=path, passed=passed, obstacles=obstacles)
+
+    def _join(self, node: Node) -> Value:
+        """Of values with different roots: constants of summands add up, those of parts add their squares."""
+        parts: list[float] = []
+        sources: list[Value] = []
+        if node.op in ("add", "sub", "rsub"):
+            for argument, factor in zip(node.arguments, signed_factors(node)):
+                if isinstance(argument, Ref) and argument.index in self.values:
+                    sources.append(self._value(argument.index))
+                    copies = math.prod(node.shape) / math.prod(self.trace.nodes[argument.index].shape)
+                    parts.append(self.stretches.log(sources[-1]) + _log(abs(factor) * math.sqrt(copies)))
+            log = _log_sum(parts)
+        elif node.op in ("cat", "stack", "where", "maximum", "minimum"):
+            for index in node.inputs:
+                if index in self.values:
+                    sources.append(self._value(index))
+                    copies = max(1.0, math.prod(node.shape) / math.prod(self.trace.nodes[index].shape))
+                    copies = 1.0 if node.op in ("cat", "stack") else copies
+                    parts.append(self.stretches.log(sources[-1]) + 0.5 * math.log(copies))
+            log = 0.5 * _log_sum([2.0 * part for part in parts])
+        else:
+            raise NoLipschitzConstant(f"{node.op} of several activations is not covered")
+        value = self._new(node, log, sources)
+        return replace(value, obstacles=value.obstacles | {f"branches meet in {node.op}"})
+
+    def _nonlinear(self, node: Node, active: list[Value]) -> Value:
+        op, first = node.op, active[0]
+        if op in MAX_POOLS:
+            return self._new(node, self._max_pool(node, first), active)
+        if op in ("maximum", "minimum") or (op in ("max", "min") and len(node.inputs) > 1):
+            return (
+                self._join(replace(node, op="maximum"))
+                if len(active) > 1
+                else self._pointwise(node, first, 1.0)
+            )
+        if op in GROUPS:
+            return self._new(node, self.stretches.log(first), active)
+        if op in ("prelu", "_prelu_kernel"):
+            if len(active) > 1 or node.inputs[0] not in self.values:
+                raise NoLipschitzConstant("slopes that depend on the input")
+            steepest = max(1.0, float(self.replay.double(node.inputs[1]).abs().max()))
+            value = self._new(node, self.stretches.log(first) + math.log(steepest), active)
+            return replace(value, obstacles=value.obstacles | {"the slopes of prelu are learned"})
+        if op in ("norm", "linalg_vector_norm"):
+            order = node.arguments[1] if len(node.arguments) > 1 else 2
+            if not isinstance(order, int | float) or order < 2:
+                raise NoLipschitzConstant(f"{op} of order {order} is not covered")
+            return self._new(node, self.stretches.log(first), active)
         if "softmax" in op or "attention" in op:
-            raise NoLipschitzConstant("attention has no global Lipschitz constant")
+            raise NoLipschitzConstant(f"{op}: attention has no global Lipschitz constant")
         if op in ("native_layer_norm", "native_group_norm", "_fused_rms_norm"):
             raise NoLipschitzConstant(f"{op}: its Lipschitz constant, 1 / sqrt(eps), makes the bound vacuous")
-        raise NoLipschitzConstant(f"no Lipschitz constant is known for the operation {op}")
+        constant = slope(node)
+        if constant is None:
+            raise NoLipschitzConstant(f"no Lipschitz constant is known for the operation {op}")
+        if len(active) > 1 or node.inputs[0] not in self.values:
+            raise NoLipschitzConstant(f"{op} with limits that depend on the input is not covered")
+        return self._pointwise(node, first, constant)
 
-    def _sum(self, node: Node) -> float:
-        terms = []
-        alpha = dict(node.keywords).get("alpha", 1)
-        for position, argument in enumerate(node.arguments[:2]):
-            if isinstance(argument, Ref) and argument.index in self.log:
-                scaled = position == (0 if node.op == "rsub" else 1)
-                terms.append(self.log[argument.index] + (math.log(abs(alpha)) if scaled else 0.0))
-        if len(terms) > 1:
-            self.chain = False
-        return _log_sum(terms)
+    def _pointwise(self, node: Node, value: Value, steepest: float) -> Value:
+        """After a selection the operator may as well act before it, which gives layers that fold the selection."""
+        zero = self._zero_at_zero(node)
+        alike = sum(1 for a in node.arguments if isinstance(a, Ref)) == 1 or node.op == "rrelu_with_noise"
+        if value.path and alike and node.shape == self.trace.nodes[value.index].shape:
+            selection = None if self.stretches.bijective(value) else self.stretches.selection(value)
+            if selection is not None and (zero or not selection.has_zeros):
+                obstacles = value.obstacles if zero else value.obstacles | {f"{node.op} is not 0 at 0"}
+                return Value(
+                    node.index,
+                    node.index,
+                    value.root,
+                    value.log_root + math.log(steepest),
+                    (*value.path, node.index),
+                    value.passed | {node.index},
+                    obstacles,
+                )
+        return self._new(node, self.stretches.log(value) + math.log(steepest), [value])
 
-    def _scale(self, node: Node, active: list[int]) -> float:
-        if len(active) > 1 or (node.op == "div" and isinstance(node.arguments[1], Ref)):
-            raise NoLipschitzConstant("a product of two activations has no global Lipschitz constant")
-        other = next(a for a in node.arguments if not (isinstance(a, Ref) and a.index in self.log))
-        log = self.log[active[0]]
-        if not isinstance(other, Ref):
-            factor = abs(float(other))
-            return log + math.log(factor if node.op == "mul" else 1.0 / factor)
-        shape = (1, *self.trace.nodes[node.index].shape[1:])
-        diagonal = self._value(other)
-        if not self._parametric(other.index):
-            return log + _log(float(diagonal.abs().max()))
-        return self._add(diagonal_map(self._name(other.index), diagonal, self._reference(other), shape), log)
+    def _max_pool(self, node: Node, value: Value) -> float:
+        """The root of how many windows one unit may be the largest of; copies of a unit count together."""
+        shape = self.trace.nodes[value.index].shape
+        counts = window_counts(node, shape)
+        if not self.stretches.bijective(value):
+            selection = self.stretches.selection(value)
+            if selection is not None:
+                each = counts.to(selection.index.device).broadcast_to(shape).flatten()
+                total = each.new_zeros(selection.units + 1).index_add(0, selection.index.flatten(), each)
+                return value.log_root + 0.5 * _log(float(total[1:].max()))
+        return self.stretches.log(value) + 0.5 * _log(float(counts.max()))
 
-    def _dense(self, node: Node, active: list[int]) -> float:
-        if len(active) > 1:
-            raise NoLipschitzConstant("a product of two activations (attention) has no Lipschitz constant")
-        factors = node.arguments[1:3] if node.op == "addmm" else node.arguments[:2]
-        left, right = factors
-        if dict(node.keywords).get("alpha", 1) != 1:
-            raise NoLipschitzConstant(f"{node.op} with a factor alpha is not covered")
-        if left.index not in self.log or len(self.trace.nodes[right.index].shape) != 2:
-            raise NoLipschitzConstant(f"{node.op} with the activation on this side is not covered")
-        weight, reference = self._value(right), self._reference(right)
-        if node.op != "linear":  # x @ w: the map is w'
-            weight, reference = weight.T, None if reference is None else reference.T
-        scale, reference_scale = self._fold(node)
-        positions = math.prod(node.shape[:-1]) // self.batch
-        layer = dense_map(
-            self._name(right.index),
-            _scaled(weight, scale),
-            None if reference is None else _scaled(reference, reference_scale),
-            positions,
-        )
-        return self._add(layer, self.log[active[0]])
 
-    def _convolution(self, node: Node, active: list[int]) -> float:
-        if len(active) > 1:
-            raise NoLipschitzConstant("a convolution of two activations has no Lipschitz constant")
-        inputs, weight_ref, _, *rest = node.arguments
-
-        def convolve(x: Tensor, weight: Tensor) -> Tensor:
-            result = torch.ops.aten.convolution(x, weight, None, *rest[:6])
-            assert isinstance(result, Tensor)
-            return result
-
-        transposed, groups = bool(rest[3]), int(rest[5])
-        weight, reference = self._value(weight_ref), self._reference(weight_ref)
-        scale, reference_scale = self._fold(node)
-        if transposed and groups == 1:
-            weight = _scaled(weight.transpose(0, 1), scale).transpose(0, 1)
-            if reference is not None:
-                reference = _scaled(reference.transpose(0, 1), reference_scale).transpose(0, 1)
-        elif transposed and scale is not None:
-            raise NoLipschitzConstant("batch normalisation after a grouped transposed convolution")
-        else:
-            weight = _scaled(weight, scale)
-            reference = None if reference is None else _scaled(reference, reference_scale)
-        shape = (1, *self.trace.nodes[inputs.index].shape[1:])
-        layer = convolution_map(self._name(weight_ref.index), convolve, weight, reference, shape)
-        return self._add(layer, self.log[active[0]])
-
-    def _batch_norm(self, node: Node, active: list[int]) -> float:
-        if batch_norm_trains(node):
-            raise NoLipschitzConstant("batch normalisation with the statistics of the batch")
-        log = self.log[active[0]]
-        if node.index in self.folded:
-            return log
-        shape = (1, *node.shape[1:])
-        view = (1, -1, *[1] * (len(node.shape) - 2))
-        scale = self._batch_norm_scale(node, self.leaves).reshape(view)
-        reference = (
-            None if self.reference is None else self._batch_norm_scale(node, self.reference).reshape(view)
-        )
-        weight = node.arguments[1]
-        name = self._name(weight.index) if isinstance(weight, Ref) else f"batch_norm_{node.index}"
-        return self._add(diagonal_map(name, scale, reference, shape), log)
-
-    def _batch_norm_scale(self, node: Node, leaves: dict[str, Tensor]) -> Tensor:
-        weight, variance = node.arguments[1], node.arguments[4]
-        # The last float among the arguments is eps in every variant of the operator.
-        eps = [a for a in node.arguments if isinstance(a, float)][-1]
-        scale = torch.rsqrt(evaluate(self.trace, variance.index, leaves).double() + eps)
-        return scale if weight is None else scale * evaluate(self.trace, weight.index, leaves).double()
-
-    def _fold(self, node: Node) -> tuple[Tensor | None, Tensor | None]:
-        """Scale of the batch normalisation that alone reads this linear node, in model and reference."""
-        users = self.consumers.get(node.index, [])
-        if len(users) != 1:
-            return None, None
-        user = self.trace.nodes[users[0]]
-        if user.op not in BATCH_NORM or batch_norm_trains(user) or user.output != 0:
-            return None, None
-        self.folded[user.index] = node.index
-        reference = None if self.reference is None else self._batch_norm_scale(user, self.reference)
-        return self._batch_norm_scale(user, self.leaves), reference
-
-    def _fixed(self, node: Node, source: int) -> float:
-        shape = (1, *self.trace.nodes[source].shape[1:])
-
-        def apply(x: Tensor) -> Tensor:
-            arguments = [
-                _one_example(x if isinstance(a, Ref) else a, node, self.batch) for a in node.arguments
-            ]
-            result = node.function(*arguments, **dict(node.keywords))
-            assert isinstance(result, Tensor)
-            return result
-
-        like = next(iter(self.leaves.values()))
-        return _log(operator_norm(apply, shape, like))
-
-    def _add(self, layer: LinearMap, log: float) -> float:
-        self.layers.append(layer)
-        return log + _log(layer.sigma)
-
-    def _value(self, argument: Any) -> Tensor:
-        try:
-            return evaluate(self.trace, argument.index, self.leaves).detach()
-        except KeyError:
-            raise NoLipschitzConstant("a factor that is neither parameter nor buffer") from None
-
-    def _reference(self, argument: Any) -> Tensor | None:
-        if self.reference is None:
-            return None
-        return evaluate(self.trace, argument.index, self.reference).detach()
-
-    def _parametric(self, index: int) -> bool:
-        node = self.trace.nodes[index]
-        return node.kind == "parameter" or any(self._parametric(i) for i in node.inputs)
-
-    def _name(self, index: int) -> str:
-        node = self.trace.nodes[index]
-        if node.kind != "op":
-            return node.name
-        return next((self._name(i) for i in node.inputs if self._parametric(i)), node.op)
+_MAY_SHIFT = frozenset("add sub rsub constant_pad_nd masked_fill where cat stack".split())
 
 
 def _leaves(model: nn.Module) -> dict[str, Tensor]:
     return {**dict(model.named_parameters()), **dict(model.named_buffers())}
-
-
-def _scaled(weight: Tensor, scale: Tensor | None) -> Tensor:
-    weight = weight.double()
-    return weight if scale is None else weight * scale.reshape(-1, *[1] * (weight.dim() - 1))
-
-
-def _one_example(argument: Any, node: Node, batch: int) -> Any:
-    """Sizes given to `expand` name the batch that was recorded; here there is one example."""
-    if node.op == "expand" and isinstance(argument, tuple):
-        return [1 if i == 0 and size == batch else size for i, size in enumerate(argument)]
-    return list(argument) if isinstance(argument, tuple) else argument
-
-
-def _pool_overlap(node: Node) -> int:
-    """How many windows one unit may be the maximum of; 1 for pooling without overlap."""
-    kernel = node.arguments[1]
-    stride = node.arguments[2] if len(node.arguments) > 2 and node.arguments[2] else kernel
-    return math.prod(-(-k // s) for k, s in zip(kernel, stride))
 
 
 def _log(value: float) -> float:

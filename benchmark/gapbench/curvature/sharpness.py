@@ -49,15 +49,28 @@ class Ball:
 class Maximum:
     """The best rise found in the ball: a lower bound of the maximum.
 
-    `halfway` is the best rise after half of the steps, so `value - halfway` is the gain from doubling them.
+    `course[i]` is the best rise after i steps of every ascent that went from the network itself, `halfway` that
+    after half of all steps, so `value - halfway` is the gain from doubling them.
     `perturbation` (d,) attains `value`. `starts` lists the best rise of each ascent.
     """
 
     value: float
-    halfway: float
+    course: list[float]
+    steps: int
     perturbation: Tensor
     starts: list[float]
     gradients: int
+
+    @property
+    def halfway(self) -> float:
+        return self.course[self.steps // 2]
+
+    @property
+    def gain(self) -> float:
+        """What the second half of the steps added, relative to the value after the first (0 where all are 0)."""
+        if self.halfway > 0:
+            return self.value / self.halfway - 1.0
+        return math.inf if self.value > 0 else 0.0
 
 
 def _identity(vector: Tensor) -> Tensor:
@@ -73,19 +86,19 @@ def maximise(
     projection: Projection = _identity,
     warm_starts: tuple[Tensor, ...] = (),
     norm: str = "l2",
+    origin: tuple[float, Tensor] | None = None,
 ) -> Maximum:
     """max over |delta| <= radius, delta = projection(delta), of L(theta + delta) - L(theta).
 
     Ascents start at the boundary point in the direction of the gradient, at random points of the sphere
-    (`restarts` - 1 of them) and at `warm_starts`. Each is a projected gradient ascent with momentum whose
-    step, 2 radius at first, is halved when it no longer helps (after Croce and Hein 2020, Auto-PGD); the best
-    iterate is kept and delta = 0 is always allowed, so the value is never negative. Raises `ValueError` where a
-    loss is not finite. The loss of an iterate is
-    taken from the pass that gives its gradient: an ascent of `steps` steps costs `steps` + 1 gradients.
+    (`restarts` - 1 of them) and at `warm_starts`; see `_ascend`. The best iterate is kept and delta = 0 is always
+    allowed, so the value is never negative. An ascent goes the same way whatever `steps` is. Raises `ValueError`
+    where a loss is not finite. The loss of an iterate is taken from the pass that gives its gradient: an ascent of
+    `steps` steps costs at most `steps` + 1 gradients. `origin`: loss and gradient at theta, where they are known.
     """
     ball, projected = Ball(radius, norm), projection is not _identity
     theta = landscape.theta()
-    base, gradient = landscape.value_and_gradient(theta)
+    base, gradient = landscape.value_and_gradient(theta) if origin is None else origin
     gradient = projection(gradient)
     length = float(torch.linalg.vector_norm(gradient))
     if not (math.isfinite(base) and math.isfinite(length)):
@@ -96,82 +109,98 @@ def maximise(
     while len(starts) < max(1, restarts):
         draw = _on_sphere(theta, radius, generator, projection)
         starts.append(draw * (radius / ball.size(draw)))
-    starts += [ball.clip(projection(w), projected) for w in warm_starts]
+    ascents = [_ascend(landscape, base, start, ball, steps, projection) for start in starts]
+    ascents += [improve(landscape, radius, steps, start, projection, norm, base) for start in warm_starts]
+    return _best(theta, ascents, 1 if origin is None else 0)
 
-    best, halfway, best_delta = 0.0, 0.0, torch.zeros_like(theta)
-    found: list[float] = []
-    for start in starts:
-        value, half, delta = _ascend(landscape, theta, base, start, ball, steps, projection)
-        found.append(value)
-        halfway = max(halfway, half)
-        if value > best:
-            best, best_delta = value, delta
-    return Maximum(best, halfway, best_delta, found, 1 + len(starts) * (steps + 1))
+
+def improve(
+    landscape: Surface,
+    radius: float,
+    steps: int,
+    start: Tensor,
+    projection: Projection = _identity,
+    norm: str = "l2",
+    base: float | None = None,
+) -> Ascent:
+    """One ascent of `steps` steps from the projection of `start`; `base`: the loss at theta, where it is known."""
+    ball = Ball(radius, norm)
+    base = landscape.value() if base is None else base
+    return _ascend(
+        landscape, base, ball.clip(projection(start), projection is not _identity), ball, steps, projection
+    )
+
+
+@dataclass(frozen=True)
+class Ascent:
+    """`best[i]` is the largest rise among the first i + 1 iterates, `perturbation` where the last of them is."""
+
+    best: list[float]
+    perturbation: Tensor
+    gradients: int
+
+
+def extended(maximum: Maximum, ascent: Ascent) -> Maximum:
+    """The better of an earlier maximum and an ascent that goes on, whose steps count as further ones."""
+    value, delta = maximum.value, maximum.perturbation
+    if ascent.best[-1] > value:
+        value, delta = ascent.best[-1], ascent.perturbation
+    gradients = maximum.gradients + ascent.gradients
+    steps = maximum.steps + len(ascent.best) - 1
+    return Maximum(value, maximum.course, steps, delta, [*maximum.starts, ascent.best[-1]], gradients)
+
+
+def _best(theta: Tensor, ascents: list[Ascent], gradients: int) -> Maximum:
+    best, delta = 0.0, torch.zeros_like(theta)
+    for ascent in ascents:
+        if ascent.best[-1] > best:
+            best, delta = ascent.best[-1], ascent.perturbation
+    course = [max(0.0, *rises) for rises in zip(*(a.best for a in ascents))]
+    gradients += sum(a.gradients for a in ascents)
+    return Maximum(best, course, len(course) - 1, delta, [a.best[-1] for a in ascents], gradients)
 
 
 def _ascend(
-    landscape: Surface,
-    theta: Tensor,
-    base: float,
-    start: Tensor,
-    ball: Ball,
-    steps: int,
-    projection: Projection,
-) -> tuple[float, float, Tensor]:
-    """Best rise over all iterates, best rise over the first half of them, and where the best is."""
-    checkpoints, projected = _checkpoints(steps), projection is not _identity
-    current = previous = start
-    size = 2.0 * ball.radius
-    best, half, best_delta = -math.inf, -math.inf, start
-    improved, since, best_at_check, size_at_check = 0, 0, -math.inf, size
-    last = -math.inf
-    best_gradient = torch.zeros_like(theta)
+    landscape: Surface, base: float, start: Tensor, ball: Ball, steps: int, projection: Projection
+) -> Ascent:
+    """Each step goes to where the linearised loss is largest in the ball, with momentum that grows.
+
+    For convex losses that alone never descends (the generalised power method of Journee et al. 2010). Where a
+    step gains nothing, the next goes from the best iterate half of the way, without momentum; two gains
+    in a row double the way again. No rule depends on `steps`: twice the steps go on from where half of them end.
+    """
+    theta, projected = landscape.theta(), projection is not _identity
+    current = previous = best_delta = best_gradient = start
+    history: list[float] = []
+    best, share, gains = -math.inf, 1.0, 0
     for step in range(steps + 1):
         loss, gradient = landscape.value_and_gradient(theta + current)
         rise = loss - base
-        gradient = projection(gradient)
         if not math.isfinite(rise):
             raise ValueError("the loss is not finite within the radius")
-        if rise > last:
-            improved += 1
         if rise > best:
-            best, best_delta, best_gradient = rise, current, gradient
-        last = rise
-        if step <= steps // 2:
-            half = best
-        if step == steps:
+            best, best_delta, best_gradient = rise, current, projection(gradient)
+            if gains > 1:
+                share = min(1.0, 2.0 * share)
+        else:
+            share, gains = 0.5 * share, 0
+            current = previous = best_delta
+        history.append(best)
+        length = float(torch.linalg.vector_norm(best_gradient))
+        if step == steps or not math.isfinite(length) or length == 0.0:
             break
-        since += 1
-        if step in checkpoints:
-            stalled = best_at_check == best and size_at_check == size
-            size_at_check = size
-            if improved < 0.75 * since or stalled:
-                size /= 2.0
-                current = previous = best_delta
-                gradient = best_gradient
-            improved, since, best_at_check = 0, 0, best
-        norm = float(torch.linalg.vector_norm(gradient))
-        if not math.isfinite(norm) or norm == 0.0:
-            break
-        direction = ball.steepest(gradient)
+        target = ball.steepest(best_gradient) * ball.radius
         if projected and ball.norm == "linf":
-            direction = projection(direction)
-        moved = ball.clip(current + size * direction, projected)
-        weight = 0.75 if step > 0 else 1.0
-        following = ball.clip(
-            current + weight * (moved - current) + (1 - weight) * (current - previous), projected
-        )
-        previous, current = current, following
-    return best, half, best_delta
-
-
-def _checkpoints(steps: int) -> set[int]:
-    """Where the step may be halved: after 22 % of the steps, then at ever shorter distances (ibid.)."""
-    position, previous, marks = 0.22, 0.0, set()
-    while math.ceil(position * steps) < steps:
-        marks.add(math.ceil(position * steps))
-        position, previous = position + max(position - previous - 0.03, 0.06), position
-    return marks
+            target = projection(target)
+            target = target * (ball.radius / ball.size(target))
+        momentum = min(0.7, gains / (gains + 6.0))
+        following = current + share * (target - current) + momentum * (current - previous)
+        if share == 1.0 and ball.norm == "l2":
+            following = following * (ball.radius / ball.size(following))
+        previous, current = current, ball.clip(following, projected)
+        gains += 1
+    history += [best] * (steps + 1 - len(history))
+    return Ascent(history, best_delta, step + 1)
 
 
 def _on_sphere(like: Tensor, radius: float, generator: torch.Generator, projection: Projection) -> Tensor:

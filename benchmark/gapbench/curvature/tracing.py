@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -57,7 +57,8 @@ class Trace:
     """All nodes in order of execution. `opaque` says that memory was aliased in a way that hides data flow.
 
     `hidden`: the same, for values that depend on the input or on parameters. `volatile`: constants that were
-    written to through an alias, so that recomputing them gives something else.
+    written to through an alias, so that recomputing them gives something else. `constants`: the values, when they
+    were first used, of tensors that are neither parameter nor buffer nor computed nor share another's memory.
     """
 
     nodes: tuple[Node, ...]
@@ -66,6 +67,7 @@ class Trace:
     opaque: bool
     hidden: bool = False
     volatile: frozenset[int] = frozenset()
+    constants: dict[int, Tensor] = field(default_factory=dict)
 
     def reachable(self) -> list[Node]:
         """Nodes that the output depends on, in order."""
@@ -127,6 +129,7 @@ class _Recorder(TorchDispatchMode):
         self.dependent: set[int] = set()
         self.storages: list[int] = []
         self.written: set[int] = set()
+        self.constants: dict[int, Tensor] = {}
 
     def leaf(self, tensor: Tensor, kind: str, name: str = "") -> int:
         return self._add(tensor, kind=kind, name=name)
@@ -147,7 +150,11 @@ class _Recorder(TorchDispatchMode):
 
     def lookup(self, tensor: Tensor) -> int:
         if id(tensor) not in self.index_of:
-            return self.leaf(tensor, "constant")
+            alias = _storage(tensor) in self.storage_users  # `.data` of another value is no constant
+            index = self.leaf(tensor, "constant")
+            if not alias:
+                self.constants[index] = tensor.detach().clone()
+            return index
         return self.index_of[id(tensor)]
 
     def __torch_dispatch__(
@@ -199,28 +206,6 @@ def _storage(tensor: Tensor) -> int:
         return id(tensor)
 
 
-def evaluate(trace: Trace, index: int, leaves: dict[str, Tensor]) -> Tensor:
-    """Recompute a value that depends on parameters, buffers and constants only, from the given `leaves`.
-
-    Raises `KeyError` for a value that depends on the input or on a constant that was not recorded by name.
-    """
-    node = trace.nodes[index]
-    if node.kind != "op":
-        return leaves[node.name]
-
-    def value(argument: Any) -> Any:
-        if isinstance(argument, Ref):
-            return evaluate(trace, argument.index, leaves)
-        if isinstance(argument, tuple):
-            return [value(a) for a in argument]
-        return argument
-
-    result = node.function(*map(value, node.arguments), **{k: value(v) for k, v in node.keywords})
-    found = [v for v in tree_flatten(result)[0] if isinstance(v, Tensor)][node.output]
-    assert isinstance(found, Tensor)
-    return found
-
-
 @torch.no_grad()
 def trace(model: nn.Module, example: Tensor) -> Trace:
     """Record one forward pass of `model` in its current mode on `example` (n, ...).
@@ -244,4 +229,5 @@ def trace(model: nn.Module, example: Tensor) -> Trace:
         recorder.opaque,
         recorder.hidden,
         volatile,
+        recorder.constants,
     )

@@ -181,6 +181,7 @@ def measure_cell(setup: Setup, job: MeasureJob, send: Callable[[str, Any], None]
                 ),
                 seed,
             )
+            context._cache["ascent_seed"] = named_seed(job.cell, "ascents", seed)
         send("measuring", key)
         entry = proxy_entry(request.proxy)
         options = checked_options(entry, dict(request.options))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from gapbench.proxies.ascents import Ascents, maximum_details
 from gapbench.proxies.options import count, norm_of
 from gapbench.proxies.registry import proxy
 from gapbench.proxies.results import Estimate
-from gapbench.proxies.sharpness import maximum_details
 
 if TYPE_CHECKING:
     import torch
@@ -23,61 +23,58 @@ def _positive(radius: float) -> float:
     return float(radius)
 
 
-@proxy("sharpness_adaptive", reference="Kwon et al. 2021; Andriushchenko et al. 2023, eq. 2")
+def _ascents(context: Context, radius: float, norm: str, steps: int, restarts: int) -> Ascents:
+    from gapbench.curvature.elementwise import ElementwiseLandscape
+
+    steps, restarts = count("steps", steps, 1), count("restarts", restarts, 1)
+    surface = ElementwiseLandscape(context.landscape)
+    return Ascents(
+        context,
+        "relative",
+        surface,
+        lambda: context.symmetry.project_relative,
+        _positive(radius),
+        steps,
+        restarts,
+        norm_of(norm),
+    )
+
+
+def _details(best: Maximum, ascents: Ascents) -> dict[str, Any]:
+    found = maximum_details(best, ascents.radius, ascents.steps, ascents.restarts)
+    return found | {"norm": ascents.norm}
+
+
+@proxy("sharpness_adaptive", version=2, reference="Kwon et al. 2021; Andriushchenko et al. 2023, eq. 2")
 def sharpness_adaptive(
     context: Context, *, radius: float = 0.1, norm: str = "l2", steps: int = 20, restarts: int = 1
 ) -> Estimate:
     """max over |delta / |theta|| <= radius of L(theta + delta) - L(theta), in the norm "l2" or "linf".
 
     Unchanged by rescalings of units; zero parameters stay zero. A lower bound of the maximum, as in
-    `sharpness_full`; the ascent starts also from the maximiser of `sharpness_adaptive_quotient`.
+    `sharpness_full`; the last ascent starts from the maximiser of `sharpness_adaptive_quotient`.
     """
-    from gapbench.curvature.elementwise import ElementwiseLandscape
-    from gapbench.curvature.sharpness import maximise
-
-    radius, norm = _positive(radius), norm_of(norm)
-    steps, restarts = count("steps", steps, 1), count("restarts", restarts, 1)
-    surface = ElementwiseLandscape(context.landscape)
-    warm = (_quotient_maximum(context, radius, norm, steps, restarts).perturbation,)
-    best = maximise(surface, radius, steps, restarts, context.generator, warm_starts=warm, norm=norm)
-    return Estimate(best.value, details=maximum_details(best, radius, steps, restarts) | {"norm": norm})
-
-
-def _quotient_maximum(context: Context, radius: float, norm: str, steps: int, restarts: int) -> Maximum:
-    import torch
-
-    from gapbench.curvature.elementwise import ElementwiseLandscape
-    from gapbench.curvature.sharpness import maximise
-    from gapbench_tasks.seeds import named_seed
-
-    def compute() -> Maximum:
-        seed = named_seed("adaptive ascent", context._cache.get("seed", 0))
-        generator = torch.Generator().manual_seed(seed)
-        surface, project = ElementwiseLandscape(context.landscape), context.symmetry.project_relative
-        return maximise(surface, radius, steps, restarts, generator, project, norm=norm)
-
-    found: Maximum = context.shared(f"adaptive_maximum {radius!r} {norm} {steps} {restarts}", compute)
-    return found
+    ascents = _ascents(context, radius, norm, steps, restarts)
+    best = ascents.full()
+    return Estimate(best.value, details=_details(best, ascents))
 
 
 @proxy(
-    "sharpness_adaptive_quotient", reference="Kwon et al. 2021, orthogonal to the exponents of all rescalings"
+    "sharpness_adaptive_quotient",
+    version=2,
+    reference="Kwon et al. 2021, orthogonal to the exponents of all rescalings",
 )
 def sharpness_adaptive_quotient(
     context: Context, *, radius: float = 0.1, norm: str = "l2", steps: int = 20, restarts: int = 1
 ) -> Estimate:
     """`sharpness_adaptive` over perturbations whose ratios delta / |theta| are orthogonal to all rescalings.
 
-    An invariant of rescalings of units and of output scales of normalisations, as is the adaptive metric.
+    An invariant of rescalings of units and of output scales of normalisations, as is the adaptive metric. The last
+    ascent starts from the projection of the full space's own maximiser.
     """
-    radius, norm = _positive(radius), norm_of(norm)
-    steps, restarts = count("steps", steps, 1), count("restarts", restarts, 1)
-    best = _quotient_maximum(context, radius, norm, steps, restarts)
-    details = maximum_details(best, radius, steps, restarts) | {
-        "norm": norm,
-        "rescalings": context.symmetry.rescalings,
-    }
-    return Estimate(best.value, details=details)
+    ascents = _ascents(context, radius, norm, steps, restarts)
+    best = ascents.quotient()
+    return Estimate(best.value, details=_details(best, ascents) | {"rescalings": context.symmetry.rescalings})
 
 
 @proxy("sharpness_average_adaptive", reference="Andriushchenko et al. 2023, section 2")

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from gapbench.proxies import hessian, sharpness
+from gapbench.proxies.ascents import ascent_seed
 from gapbench.proxies.registry import proxy
 from gapbench.proxies.results import Estimate
 
@@ -34,6 +35,7 @@ def _balanced(name: str, base: Callable[..., Estimate]) -> Callable[..., Estimat
     def measured(context: Context, **options: Any) -> Estimate:
         at_balance = context.balanced
         at_balance._cache["seed"] = context._cache.get("seed", 0)
+        at_balance._cache["ascent_seed"] = ascent_seed(context)
         at_balance._cache["charged"] = 0.0
         found = base(at_balance, **options)
         context._cache["charged"] = context._cache.get("charged", 0.0) + at_balance._cache["charged"]
@@ -46,6 +48,6 @@ def _balanced(name: str, base: Callable[..., Estimate]) -> Callable[..., Estimat
 
 
 for _name, _base in BASES.items():
-    proxy(f"{_name}_balanced", reference="Kempf and Ness 1979; balanced representative")(
-        _balanced(_name, _base)
-    )
+    _version = 2 if _name in ("sharpness_full", "sharpness_quotient") else 1
+    _reference = "Kempf and Ness 1979; balanced representative"
+    proxy(f"{_name}_balanced", version=_version, reference=_reference)(_balanced(_name, _base))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import functools
 import time
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from gapbench.curvature.batches import why_mixed
 from gapbench.curvature.heads import class_logits, per_example_loss
@@ -188,14 +190,38 @@ class Context:
         """Euclidean norm of the parameters at the balanced representative: an invariant of the orbit."""
         return float(sum(float(p.double().pow(2).sum()) for p in self.balanced.parameters)) ** 0.5
 
+    @functools.cached_property
+    def normalised_initial(self) -> tuple[nn.Module, bool]:
+        """The initial network with batch statistics of the whole training set, and whether it has any.
+
+        The statistics of a network at its initialisation, 0 and 1, are not of its activations. Where there are
+        any to estimate this is a copy in eval mode. Raises `NotApplicable` where the initial network is not known.
+        """
+        from gapbench.population.evaluation import reestimate_batch_norm
+
+        initial = self.require_initial()
+        layers = [m for m in initial.modules() if isinstance(m, _BatchNorm) and m.track_running_stats]
+        if not layers:
+            return initial, False
+        inputs = self.inputs if self.all_inputs is None else self.all_inputs
+        initial = copy.deepcopy(initial).eval()
+        try:
+            reestimate_batch_norm(initial, inputs)
+        except ValueError as error:  # a single value per channel has no variance
+            raise NotApplicable(
+                f"the initial network's batch statistics cannot be estimated: {error}"
+            ) from error
+        return initial, True
+
     def composition(self, reference: str) -> Composition:
         """Linear layers and Lipschitz constant, distances to `zero` or to the `initial` network's layers.
 
+        The initial network's batch normalisation is that of the training inputs, as in the trained network.
         Raises `NotApplicable` where the network has no useful Lipschitz constant.
         """
         key = f"composition_{reference}"
         if key not in self._cache:
-            initial = self.require_initial() if reference == "initial" else None
+            initial = self.normalised_initial[0] if reference == "initial" else None
             example = self.inputs[:2] if len(self.inputs) > 1 else self.inputs.repeat_interleave(2, dim=0)
             try:
                 self._cache[key] = compose(self.model, example, initial)

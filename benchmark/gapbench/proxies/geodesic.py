@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gapbench.proxies.ascents import maximum_details
 from gapbench.proxies.options import count, orbit_details
 from gapbench.proxies.registry import proxy
 from gapbench.proxies.results import Estimate, NotApplicable
-from gapbench.proxies.sharpness import maximum_details
 
 if TYPE_CHECKING:
     from gapbench.proxies.context import Context
 
 
-@proxy("sharpness_geodesic", reference="da Silva and Dangel 2025, sections 4 and 5")
+@proxy("sharpness_geodesic", version=2, reference="da Silva and Dangel 2025, sections 4 and 5")
 def sharpness_geodesic(
     context: Context, *, radius: float = 0.1, metric: str = "inv", steps: int = 20, restarts: int = 1
 ) -> Estimate:

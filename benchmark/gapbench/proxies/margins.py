@@ -31,17 +31,20 @@ def inverse_margin(context: Context) -> Estimate:
     return Estimate(1.0 / gamma**2, details={"gamma": gamma})
 
 
-@proxy("spectral_margin_bound", reference="Bartlett, Foster and Telgarsky 2017, eq. 1.2")
+@proxy("spectral_margin_bound", version=2, reference="Bartlett, Foster and Telgarsky 2017, eq. 1.2")
 def spectral_margin_bound(
     context: Context, *, gamma: float | None = None, reference: str = "zero"
 ) -> Estimate:
     """The bound's leading term ||X||_F R_A ln(W) / (gamma n), W the largest layer width with the input.
 
     R_A = (prod_i rho_i sigma_i) (sum_i (||A_i' - M_i'||_{2,1} / sigma_i)^{2/3})^{3/2} over the layers' full
-    linear maps at their real input size, batch normalisation folded in; M_i = 0 (`reference` = "zero") or the
-    initial layers. `gamma` defaults to the 10th percentile of the training margins. Where the graph adds or
-    concatenates, the product is the Lipschitz constant composed over the graph and `details["is_bound"]` is
-    False. Not applicable with attention, gates, layer or group normalisation.
+    linear maps at their real input size, batch normalisation and padding folded in; M_i = 0 (`reference` = "zero")
+    or the initial layers, with batch statistics of the training inputs. `gamma` defaults to the 10th percentile of
+    the training margins. Where the graph adds or concatenates, the product is the Lipschitz constant composed over
+    the graph. `details["is_bound"]` is True only where the theorem holds: a chain of linear maps and
+    fixed nonlinearities that are 0 at 0. Biases, other shifts, branches, learned slopes and references that depend
+    on the data make it False; `details["why_not_bound"]` lists them. Not applicable with attention, gates, layer
+    or group normalisation.
     """
     import torch
 
@@ -52,10 +55,16 @@ def spectral_margin_bound(
     gamma = _margin_scale(context) if gamma is None else float(gamma)
     composition = context.composition(reference)
     layers = composition.layers
+    if not layers:
+        raise NotApplicable("the network has no linear layer")
     if any(layer.sigma == 0 for layer in layers):
         raise NotApplicable("a layer is zero, and R_A with it undefined")
     ratios = sum((layer.norm_2_1 / layer.sigma) ** (2.0 / 3.0) for layer in layers)
     log_complexity = composition.log_lipschitz + 1.5 * _log(ratios)
+    obstacles = list(composition.obstacles)
+    reestimated = reference == "initial" and context.normalised_initial[1]
+    if reestimated:
+        obstacles.append("the reference's batch statistics depend on the training inputs")
     margins = context.margins
     log_scale = _log(context.input_norm / context.train_size)
     log_value = log_scale + log_complexity + math.log(math.log(composition.widest)) - math.log(gamma)
@@ -75,7 +84,10 @@ def spectral_margin_bound(
             "lipschitz": math.exp(min(composition.log_lipschitz, 700.0)),
             "largest_width": composition.widest,
             "input_norm": context.input_norm,
-            "is_bound": composition.chain,
+            "is_bound": not obstacles,
+            "why_not_bound": obstacles,
+            "reference": reference,
+            "reference_statistics": "training inputs" if reestimated else "as given",
             "margins": margins.tolist(),
             "normalised_margins": [] if normalised is None else normalised.tolist(),
             # ramp_gamma(-margin): 1 for margins <= 0, 0 from gamma on, linear between

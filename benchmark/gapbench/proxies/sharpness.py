@@ -2,48 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from gapbench.proxies.ascents import Ascents, maximum_details
 from gapbench.proxies.options import count, orbit_details, radius_of
 from gapbench.proxies.registry import proxy
 from gapbench.proxies.results import Estimate
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
-    from gapbench.curvature.sharpness import Maximum
     from gapbench.proxies.context import Context
 
 
-def quotient_maximum(context: Context, radius: float, steps: int, restarts: int) -> Maximum:
-    """The ascent within the horizontal space; the same for every proxy that asks, whichever comes first."""
-    import torch
-
-    from gapbench.curvature.sharpness import maximise
-    from gapbench_tasks.seeds import named_seed
-
-    def compute() -> Maximum:
-        seed = named_seed("quotient ascent", context._cache.get("seed", 0))
-        generator = torch.Generator().manual_seed(seed)
-        return maximise(context.landscape, radius, steps, restarts, generator, context.symmetry.project)
-
-    found: Maximum = context.shared(f"quotient_maximum {radius!r} {steps} {restarts}", compute)
-    return found
+def _ascents(context: Context, radius: float, steps: int, restarts: int) -> Ascents:
+    steps, restarts = count("steps", steps, 1), count("restarts", restarts, 1)
+    return Ascents(
+        context, "euclidean", context.landscape, lambda: context.symmetry.project, radius, steps, restarts
+    )
 
 
-def maximum_details(best: Maximum, radius: float, steps: int, restarts: int) -> dict[str, Any]:
-    """Steps, restarts and what doubling the steps gained, relative to the value."""
-    return {
-        "radius": radius,
-        "steps": steps,
-        "restarts": restarts,
-        "gain_from_doubling": (best.value - best.halfway) / best.value if best.value > 0 else 0.0,
-        "ascents": best.starts,
-        "gradients": best.gradients,
-    }
-
-
-@proxy("sharpness_full", version=2, reference="Keskar et al. 2017; Foret et al. 2021, eq. 1")
+@proxy("sharpness_full", version=3, reference="Keskar et al. 2017; Foret et al. 2021, eq. 1")
 def sharpness_full(
     context: Context,
     *,
@@ -53,26 +30,26 @@ def sharpness_full(
     restarts: int = 1,
     quotient_start: bool = True,
 ) -> Estimate:
-    """max over |delta|_2 <= radius of L(theta + delta) - L(theta), by projected gradient ascent.
+    """max over |delta|_2 <= radius of L(theta + delta) - L(theta), by ascents along the linearised loss.
 
     A lower bound of the maximum: the best of `restarts` ascents of `steps` steps, the first from the
-    gradient's direction, the others from random points of the sphere, and of one more from the maximiser of
-    `sharpness_quotient`, so that the quotient's value is never larger; without `quotient_start` that one, which
-    needs the network's symmetries, is left out. `details["gain_from_doubling"]` is what
-    the second half of the steps added, relative to the value.
+    gradient's direction, the others from random points of the sphere, and of one of half as many steps from the
+    maximiser of `sharpness_quotient`, so that the quotient's value is never larger; without `quotient_start` that
+    one, which needs the network's symmetries, is left out. `details["gain_from_doubling"]` is what
+    the second half of the steps added, relative to the value before; where it is above 5 %,
+    `details["converged"]` is False.
     """
-    from gapbench.curvature.sharpness import maximise
-
     radius = radius_of(context, radius, relative_radius)
-    steps, restarts = count("steps", steps, 1), count("restarts", restarts, 1)
-    warm: tuple[Tensor, ...] = ()
-    if quotient_start:
-        warm = (quotient_maximum(context, radius, steps, restarts).perturbation,)
-    best = maximise(context.landscape, radius, steps, restarts, context.generator, warm_starts=warm)
-    return Estimate(best.value, details=maximum_details(best, radius, steps, restarts))
+    ascents = _ascents(context, radius, steps, restarts)
+    best = ascents.full() if quotient_start else ascents.own()
+    return Estimate(best.value, details=maximum_details(best, radius, ascents.steps, ascents.restarts))
 
 
-@proxy("sharpness_quotient", reference="maximum within the orthogonal complement of the symmetry orbit")
+@proxy(
+    "sharpness_quotient",
+    version=2,
+    reference="maximum within the orthogonal complement of the symmetry orbit",
+)
 def sharpness_quotient(
     context: Context,
     *,
@@ -84,13 +61,13 @@ def sharpness_quotient(
     """max over |delta|_2 <= radius, delta orthogonal to the orbit at theta, of L(theta + delta) - L(theta).
 
     The orbit is that of the continuous symmetries found in the network (`gapbench.symmetry`); its dimension k,
-    the share k / d, the certificate's error and the make-up are reported. Options as in `sharpness_full`,
-    whose value is never smaller.
+    the share k / d, the certificate's error and the make-up are reported. As many ascents and steps as in
+    `sharpness_full`, whose value is never smaller; the last from the projection of the full space's own maximiser.
     """
     radius = radius_of(context, radius, relative_radius)
-    steps, restarts = count("steps", steps, 1), count("restarts", restarts, 1)
-    best = quotient_maximum(context, radius, steps, restarts)
-    details = maximum_details(best, radius, steps, restarts) | orbit_details(context)
+    ascents = _ascents(context, radius, steps, restarts)
+    best = ascents.quotient()
+    details = maximum_details(best, radius, ascents.steps, ascents.restarts) | orbit_details(context)
     return Estimate(best.value, details=details)
 
 

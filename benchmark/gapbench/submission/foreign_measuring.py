@@ -40,6 +40,7 @@ def measurements_of(
         initial=initial,
         loss=loss,
     )
+    context._cache["ascent_seed"] = named_seed(key, "ascents", seed)
     found = []
     for name in names:
         entry = proxy_entry(name)
