@@ -76,10 +76,10 @@ class RandomNetwork(nn.Module):
 
     def step(self, count: int):
         kinds = [
-            "linear", "linear", "linear", "activation", "activation", "tied", "batch norm", "layer norm", "group norm",
-            "rms norm", "layer scale", "shift", "add", "concatenate", "gate", "reorder", "attention", "residual",
-            "weight norm", "spectral norm", "convolution", "checkpoint", "number", "maxout", "pool", "softmax",
-            "normalise", "two readers", "raw", "stop", "batch mean", "linear without bias", "pad",
+            "linear", "linear", "linear", "activation", "activation", "tied", "batch norm",
+            "layer norm", "group norm", "rms norm", "layer scale", "shift", "add", "concatenate", "gate", "reorder", "attention",
+            "residual", "weight norm", "spectral norm", "convolution", "checkpoint", "number", "maxout", "pool",
+            "softmax", "normalise", "two readers", "raw", "stop", "batch mean", "linear without bias", "pad",
         ]  # fmt: skip
         kind = str(self.choose(kinds))
         a, b = self.earlier(count), self.earlier(count)
@@ -239,7 +239,10 @@ def truth_of(network: nn.Module, x: Tensor, y: Tensor) -> Truth:
     _, again, _ = _each(network, 3e-5, value)
     scale = float(second.abs().sum())
     smooth = float((second - again).abs().sum()) <= 1e-3 * scale + 1e-5
-    return Truth(loss, gradient, second if smooth else None, _dense(network, x, y, gradient))
+    dense = _dense(network, x, y, gradient)
+    # Differences of right gradients are more exact than second differences of the loss.
+    diagonal = again if dense is None else dense.diagonal()
+    return Truth(loss, gradient, diagonal if smooth else None, dense)
 
 
 def _dense(network: nn.Module, x: Tensor, y: Tensor, gradient: Tensor, h: float = 1e-5) -> Tensor | None:
@@ -365,7 +368,7 @@ def _check_sharpness(
     if full.status == quotient.status == "ok" and quotient.value > full.value * (1 + 1e-9) + 1e-12:
         report.wrong.append(f"S_quot {quotient.value} > S_full {full.value}")
     generator = torch.Generator().manual_seed(11)
-    rises = []
+    rises, beaten = [], False
     parameters = list(network.parameters())
     with torch.no_grad():
         before = [p.clone() for p in parameters]
@@ -379,9 +382,11 @@ def _check_sharpness(
                 pair.append(float(F.cross_entropy(network(x), y)) - true.loss)
             rises.append(sum(pair) / 2)
             if full.status == "ok" and max(pair) > full.value * (1 + 1e-9) + 1e-12:
-                report.wrong.append(f"a random step of the radius rises by {max(pair)} > S_full {full.value}")
+                beaten = True
         for p, old in zip(parameters, before):
             p.copy_(old)
+    # A lower bound of a maximum is not wrong, but where 200 random steps do better the search was poor.
+    report.tally["sharpness_full: beaten by a random step"] += beaten
     if average.status == "ok":
         mean = sum(rises) / len(rises)
         error = (sum((r - mean) ** 2 for r in rises) / len(rises) ** 2 + average.standard_error**2) ** 0.5

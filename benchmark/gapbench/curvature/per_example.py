@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from gapbench.curvature.loss import with_parameters_of
 from gapbench.curvature.tracing import plain_kernels
 
 Scalars = Callable[[Tensor], Tensor]  # outputs (n, ...) -> (n, k): k scalars of each example
@@ -218,7 +219,10 @@ def _by_vmap(
     count: int,
     weights: Mapping[str, Tensor] | None = None,
 ) -> Tensor:
-    """Squared norms (n, count) over `parameters` alone, one example's gradient at a time under vmap."""
+    """Squared norms (n, count) over `parameters` alone, one example's gradient at a time under vmap.
+
+    Plain backward passes, one by one, for what vmap cannot batch (PReLU, control flow, checkpointing).
+    """
 
     def scalar(values: dict[str, Tensor], example: Tensor, index: Tensor) -> Tensor:
         outputs = functional_call(model, values, (example[None],))
@@ -233,26 +237,45 @@ def _by_vmap(
             index = torch.tensor(k, device=inputs.device)
             parts = []
             for examples in inputs.split(group):
-                parts.append(_batched(grad(scalar), parameters, examples, index, weights))
+                try:
+                    gradients = vmap(grad(scalar), in_dims=(None, 0, None))(parameters, examples, index)
+                except torch.OutOfMemoryError:
+                    raise
+                except RuntimeError:
+                    return _one_by_one(model, parameters, inputs, scalars, weights)
+                if weights is not None:
+                    gradients = {name: g * weights[name] for name, g in gradients.items()}
+                squares = [g.double().reshape(len(g), -1).pow(2).sum(1) for g in gradients.values()]
+                parts.append(torch.stack(squares).sum(0))
             columns.append(torch.cat(parts))
     return torch.stack(columns, dim=1)
 
 
-def _batched(
-    gradient: Callable[..., dict[str, Tensor]],
+def _one_by_one(
+    model: nn.Module,
     parameters: dict[str, Tensor],
-    examples: Tensor,
-    index: Tensor,
+    inputs: Tensor,
+    scalars: Scalars,
     weights: Mapping[str, Tensor] | None,
 ) -> Tensor:
-    """Squared gradient norms (n,), batched by vmap, or one by one for an operator vmap cannot batch (PReLU)."""
-    try:
-        gradients = vmap(gradient, in_dims=(None, 0, None))(parameters, examples, index)
-    except torch.OutOfMemoryError:
-        raise
-    except RuntimeError:
-        each = [gradient(parameters, example, index) for example in examples]
-        gradients = {name: torch.stack([g[name] for g in each]) for name in parameters}
-    if weights is not None:
-        gradients = {name: g * weights[name] for name, g in gradients.items()}
-    return torch.stack([g.double().reshape(len(g), -1).pow(2).sum(1) for g in gradients.values()]).sum(0)
+    leaves = {name: p.detach().clone().requires_grad_() for name, p in parameters.items()}
+
+    def squares(network: nn.Module, example: Tensor) -> list[float]:
+        found = []
+        values = scalars(network(example))[0]
+        for value in values:
+            gradients = torch.autograd.grad(
+                value, list(leaves.values()), retain_graph=True, allow_unused=True, materialize_grads=True
+            )
+            total = 0.0
+            for name, g in zip(leaves, gradients):
+                total += float((g if weights is None else g * weights[name]).double().pow(2).sum())
+            found.append(total)
+        return found
+
+    rows = []
+    with torch.enable_grad(), plain_kernels():
+        for i in range(len(inputs)):
+            example = inputs[i : i + 1]
+            rows.append(with_parameters_of(model, leaves, lambda network, x=example: squares(network, x)))
+    return torch.tensor(rows, dtype=torch.float64, device=inputs.device)
