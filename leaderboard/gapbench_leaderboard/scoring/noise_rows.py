@@ -16,6 +16,7 @@ from gapbench_leaderboard.statistics.grouped import pair_weighted
 from gapbench_leaderboard.statistics.intervals import interval
 from gapbench_leaderboard.statistics.noise import BinomialNoise, TestNoise, joint_noise
 from gapbench_leaderboard.statistics.resampling import generator
+from gapbench_leaderboard.statistics.signs import unanimous_interval
 
 from .pair_rows import FRACTIONS
 from .replicates import Replicates, mean_of
@@ -154,9 +155,12 @@ def true_gap_rows(rows: Rows, population: Population, proxy: str, table: Ceiling
         if not measured:
             continue
         values, mean = mean_of(measured), float(np.mean(corrected))
-        limits = interval(values, population.sampling(scope))
+        signs = population.signs(proxy, scope)
+        limits = interval(values, population.sampling(scope), signs=signs)
         carried = disattenuated(np.array([*limits, values[0]]), float(np.mean(ceiling)))
         low, high = np.clip(mean + carried[:2] - carried[2], -1.0, 1.0)
+        if not low < high and signs is not None:  # all of it lies beyond the ceiling
+            low, high = unanimous_interval(mean, signs.disjoint)
         rows.add(
             proxy, "tau_true_gap", mean, population.models(proxy, scope), scope, (float(low), float(high))
         )

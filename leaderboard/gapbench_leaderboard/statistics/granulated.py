@@ -15,6 +15,7 @@ from .configurations import gather, group_codes
 from .dyads import Dyads
 from .pairs import LANES, Multiplicities
 from .rank import Variant, check_variant
+from .signs import Signs, sharing, weighted
 
 
 @dataclass(frozen=True)
@@ -80,6 +81,12 @@ class Cells:
     @property
     def count(self) -> int:
         return len(self.starts) - 1
+
+    def signs(self) -> Signs | None:
+        """The signs of the mean over cells; None without a cell."""
+        pairs = np.diff(self.starts)
+        sizes = np.round((1 + np.sqrt(1 + 8 * pairs)) / 2).astype(np.int64)
+        return weighted([Signs(int(p), int(size) // 2, int(p)) for p, size in zip(pairs, sizes)])
 
 
 def axis_cells(codes: NDArray[np.int64], position: int) -> Cells:
@@ -154,6 +161,11 @@ def cell_mean_error(
     first = np.concatenate([cells.first for cells in used])
     second = np.concatenate([cells.second for cells in used])
     return Dyads.of(first, second, len(measure)).standard_error(np.concatenate(influences))
+
+
+def signs_over_axes(axes: Sequence[Cells]) -> Signs | None:
+    """The signs of the mean over axes, whose cells share configurations."""
+    return sharing([signs for cells in axes if (signs := cells.signs()) is not None])
 
 
 def cell_mean_replicates(
