@@ -474,8 +474,18 @@ NAMES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("role", ["axis", "text axis", "measure", "target", "given", "seed", "error"])
+ROLES = ["axis", "target", "measure", "text axis", "given", "seed", "error"]
+
+
+@pytest.mark.parametrize(
+    ("name", "role"),
+    [
+        (name, role)
+        for k, name in enumerate(NAMES)
+        for r, role in enumerate(ROLES)
+        if r < 3 or (k + r) % 4 == 0
+    ],
+)
 def test_no_name_of_a_column_changes_a_number(table: pd.DataFrame, name: str, role: str) -> None:
     test_size = 500 if len(name) % 2 else None
     table = table.assign(run=range(48), err=table["gap"])
