@@ -457,6 +457,8 @@ def test_columns_that_pandas_renamed_are_noticed(table: pd.DataFrame) -> None:
 def test_notes_are_said_wherever_scores_are_written(table: pd.DataFrame, tmp_path: Path) -> None:
     file = written(table.reset_index(), tmp_path)
     found = run(file, "--output", str(tmp_path / "scores.csv"))
+    assert "nan" not in found.output.lower()
+    assert "configuration ceiling of tau: " in found.output
     beside = (tmp_path / "scores.csv.notes.txt").read_text()
     assert "'index' numbers the rows" in found.output
     assert "'index' numbers the rows" in beside

@@ -190,7 +190,8 @@ def _overview(scores: pd.DataFrame, target: str, measures: set[str]) -> str:
         found = scores[(scores["proxy"] == "") & (scores["estimator"] == f"ceiling_{name}")]
         if len(found):
             value, low, high = (float(found[column].iloc[0]) for column in ("value", "low", "high"))
-            lines.append(f"{name} ceiling of tau: {value:.3f} [{low:.3f}, {high:.3f}]")
+            limits = f" [{low:.3f}, {high:.3f}]" if low == low else ""
+            lines.append(f"{name} ceiling of tau: {value:.3f}{limits}")
     return "\n".join(lines)
 
 
