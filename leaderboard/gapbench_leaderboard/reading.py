@@ -10,6 +10,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from .intake.columns import column_of
@@ -18,6 +19,7 @@ from .intake.encoding import decoded
 from .intake.excel import read_workbook
 from .statistics.cells import NumberFormat
 from .statistics.errors import TableError
+from .statistics.quantities import EXACT
 
 DELIMITED = {".csv": ",", ".tsv": "\t"}
 JSON_LINES = (".jsonl", ".ndjson")
@@ -142,6 +144,16 @@ def _parquet(file: Path, style: NumberFormat) -> tuple[pd.DataFrame, list[str]]:
         if not isinstance(error, ValueError | OSError) and not type(error).__module__.startswith("pyarrow"):
             raise
         raise TableError(f"{file.name}: cannot be read as parquet: {_one_line(error)}") from error
+    rounded = [
+        name
+        for name in table.columns
+        if table[name].dtype == np.float64 and (np.abs(table[name].to_numpy()) > EXACT).any()
+    ]
+    if rounded:  # whole numbers beside empty cells, which pandas rounds
+        exact = pd.read_parquet(file, columns=rounded, dtype_backend="numpy_nullable")
+        for name in rounded:
+            if pd.api.types.is_integer_dtype(exact[name]):
+                table[name] = exact[name].array
     named = [name for name in table.index.names if name is not None]
     if named:
         table = table.reset_index(level=named, allow_duplicates=True)

@@ -16,7 +16,7 @@ from .scoring.baselines import HYPERPARAMETER_ORACLE, NOISY_ORACLE
 from .scoring.pair_rows import FRACTIONS
 from .scoring.rows import COLUMNS
 from .scoring.study import LOG_PARAMETERS
-from .statistics.cells import NumberFormat, is_missing
+from .statistics.cells import NumberFormat, is_missing, nearly, remedy
 from .statistics.configurations import TableError, axis_codes, check_axes, group_codes, require_columns
 from .statistics.quantities import Quantity, levels, quantity
 
@@ -108,6 +108,12 @@ def score_table(
     )
     _refuse_large_targets(columns[target], target, test_size)
     values = {name: _exact(found) for name, found in columns.items()}
+    for column in given or ():
+        found = quantity(frame[column], column)
+        if found.words and not found.unreadable and column not in [*axes, *(strata or ())]:
+            remarks.append(
+                f"{column}: {len(found.words)} words such as {found.words[0][1]!r} are taken as missing"
+            )
     remarks += notes(frame, measures, target, axes, values)
     fixed = list(dict.fromkeys([*axes, *(strata or ()), *(given or ())]))
     compared = [values[target], *(values[name] for name in sorted(values, key=str) if name != target)]
@@ -386,6 +392,14 @@ def _unclear_levels(frame: pd.DataFrame, axes: Sequence[str]) -> list[str]:
     found = []
     for axis in axes:
         words = sorted({cell for cell in frame[axis].tolist() if isinstance(cell, str) and is_missing(cell)})
+        texts = [cell for cell in frame[axis].tolist() if isinstance(cell, str) and not is_missing(cell)]
+        if (
+            texts
+            and all(map(nearly, texts))
+            and "--" in remedy(texts[0])
+            and NumberFormat().read(texts[0]) is None
+        ):
+            found.append(f"axis {axis}: {texts[0]!r} is read as a word; {remedy(texts[0])}")
         empty = int(frame[axis].isna().sum())
         if words:
             found.append(f"axis {axis}: {', '.join(map(repr, words))} read as levels like any other")

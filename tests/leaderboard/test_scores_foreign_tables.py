@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 
 from gapbench.cli import cli, main
 from gapbench_leaderboard.reading import read_table
-from gapbench_leaderboard.scores import score_table
+from gapbench_leaderboard.scores import score_population, score_table
 from gapbench_leaderboard.statistics import TableError, granulated_kendall, kendall_tau
 from gapbench_leaderboard.statistics.cells import MISSING_WORDS, NumberFormat, nearly, remedy
 from gapbench_leaderboard.statistics.configurations import axis_codes, numeric
@@ -355,6 +355,67 @@ def test_copied_rows_are_left_out_and_named(table: pd.DataFrame, tmp_path: Path)
     )
 
 
+@pytest.mark.parametrize("heading", ["", "index", "level_0"])
+def test_a_part_of_a_table_keeps_the_numbers_of_its_rows(
+    table: pd.DataFrame, tmp_path: Path, heading: str
+) -> None:
+    part = table[table["gap"] > 0.15].reset_index(names=heading or "rows")
+    content = document(written(part.rename(columns={"rows": ""}), tmp_path))
+    assert measures_of(content) == {"m"}
+
+
+def test_numbers_of_an_axis_in_another_notation_are_pointed_out(table: pd.DataFrame, tmp_path: Path) -> None:
+    words = table.assign(lr=table["lr"].map(lambda number: str(number).replace(".", ",")))
+    notes = document(written(words, tmp_path))["notes"]
+    assert any(n.startswith("axis lr: '0,") and "--decimal ," in n for n in notes)
+
+
+def test_columns_need_not_be_named_by_texts(table: pd.DataFrame) -> None:
+    numbered = table.rename(columns={"lr": 0, "aug": 1, "gap": 2, "m": 3})
+    options = {"strata": [0], "given": [1], **QUICK}
+    first = score_table(numbered, [3], 2, [0, 1], **options)  # type: ignore[list-item, arg-type]
+    second = score_table(table, ["m"], "gap", ["lr", "aug"], strata=["lr"], given=["aug"], **QUICK)
+    assert value(first, "3", "granulated:0") == value(second, "m", "granulated:lr")
+    assert value(first, "3", "tau_within:1") == value(second, "m", "tau_within:aug")
+    with pytest.raises(TableError, match="twice"):
+        score_table(numbered, [3], 2, [0, 0], **QUICK)  # type: ignore[list-item, arg-type]
+
+
+@pytest.mark.parametrize("cell", [[1, 2], np.zeros(2), {"a": 1}, 1j, pd.Timedelta("1s")])
+def test_cells_that_are_no_cells_are_named(table: pd.DataFrame, cell: object) -> None:
+    for column, axes in (("m", ["lr"]), ("aug", ["aug"])):
+        odd = table.astype({column: object})
+        odd[column] = pd.Series([cell, *odd[column].tolist()[1:]], dtype=object)
+        if column == "aug" and not isinstance(cell, list | dict | np.ndarray):
+            continue
+        with pytest.raises(TableError, match=column):
+            score_table(odd, ["m"], "gap", axes, **QUICK)
+
+
+def test_a_word_in_a_column_held_fixed_by_partial_tau_does_not_make_it_a_category(
+    table: pd.DataFrame,
+) -> None:
+    sizes = np.random.default_rng(5).random(48).tolist()
+    options = {"given": ["size"], **QUICK}
+    words = score_table(table.assign(size=["NA", *sizes[1:]]), ["m"], "gap", ["lr"], **options)
+    empty = score_table(table.assign(size=[np.nan, *sizes[1:]]), ["m"], "gap", ["lr"], **options)
+    assert value(words, "m", "tau_partial") == value(empty, "m", "tau_partial")
+    assert any("size: 1 words such as 'NA'" in note for note in words.attrs["notes"])
+
+
+@pytest.mark.parametrize("axis", ["gap", "cell", "status", "task"])
+def test_a_population_whose_axis_has_another_meaning_is_refused(axis: str) -> None:
+    population = pd.DataFrame(
+        {"cell": ["a", "b"], "task": "t", "status": "converged", "gap": [0.1, 0.2], "lr": [1, 2]}
+    )
+    measurements = pd.DataFrame({"cell": ["a", "b"], "proxy": "p", "value": [1.0, 2.0], "status": "ok"})
+    with pytest.raises(TableError, match=f"'{axis}' cannot be an axis"):
+        score_population(population, measurements, axes=["lr", axis], **QUICK)
+    twice = pd.concat([population, population[["lr"]]], axis=1)
+    with pytest.raises(TableError, match="several columns named 'lr'"):
+        score_population(twice, measurements, axes=["lr"], **QUICK)
+
+
 # files
 
 
@@ -423,6 +484,9 @@ def test_parquet_keeps_types_and_an_index_with_a_name(table: pd.DataFrame, tmp_p
     pytest.importorskip("pyarrow")
     typed = table.assign(aug=table["aug"].astype("category"), m=table["m"].astype("Float64"))
     typed.set_index("lr").to_parquet(tmp_path / "t.parquet")
+    large = pd.DataFrame({"m": pd.array([2**60, None, 2**60 + 1], dtype="Int64")})
+    large.to_parquet(tmp_path / "large.parquet")
+    assert read_table(tmp_path / "large.parquet")["m"].dropna().tolist() == [2**60, 2**60 + 1]
     first = document(tmp_path / "t.parquet")
     assert first["scores"] == document(written(table, tmp_path))["scores"]
 

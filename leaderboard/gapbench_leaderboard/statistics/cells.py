@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 
+import numpy as np
 import pandas as pd
 
 from .errors import TableError
@@ -42,7 +43,9 @@ def is_empty(value: object) -> bool:
     """True for what a table has where nothing is: None, NaN, pandas.NA, NaT, blank text."""
     if isinstance(value, str):
         return not value.strip()
-    return value is None or value is pd.NA or value is pd.NaT or value != value
+    if value is None or value is pd.NA or value is pd.NaT:
+        return True
+    return not isinstance(value, np.ndarray) and bool(value != value)
 
 
 @dataclass(frozen=True)

@@ -130,4 +130,4 @@ def check_axes(axes: Sequence[str]) -> None:
     if not len(axes):
         raise TableError("at least one axis is needed")
     if len(set(axes)) < len(axes):
-        raise TableError(f"an axis is named twice: {', '.join(axes)}")
+        raise TableError(f"an axis is named twice: {', '.join(map(str, axes))}")

@@ -15,7 +15,7 @@ from .configurations import gather, group_codes
 from .dyads import Dyads
 from .pairs import LANES, Multiplicities
 from .rank import Variant, check_variant
-from .signs import Signs, sharing, weighted
+from .signs import Signs, sharing
 
 
 @dataclass(frozen=True)
@@ -85,8 +85,15 @@ class Cells:
     def signs(self) -> Signs | None:
         """The signs of the mean over cells; None without a cell."""
         pairs = np.diff(self.starts)
-        sizes = np.round((1 + np.sqrt(1 + 8 * pairs)) / 2).astype(np.int64)
-        return weighted([Signs(int(p), int(size) // 2, int(p)) for p, size in zip(pairs, sizes)])
+        if not len(pairs):
+            return None
+        sizes = np.round((1 + np.sqrt(1 + 8 * pairs)) / 2)
+        cells = float(len(pairs))  # which weigh equally
+        return Signs(
+            pairs=cells**2 / float((1 / pairs).sum()),
+            disjoint=cells**2 / float((1 / (sizes // 2)).sum()),
+            total=int(pairs.sum()),
+        )
 
 
 def axis_cells(codes: NDArray[np.int64], position: int) -> Cells:
