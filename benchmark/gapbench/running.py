@@ -212,7 +212,7 @@ def run(
     from gapbench.population.driver import Driver, check_folder, facts_source
     from gapbench.population.jobs import Setup
     from gapbench.population.lock import sole_driver
-    from gapbench.population.plan import plan
+    from gapbench.population.plan import check_sizes, plan
     from gapbench.population.store import Store
     from gapbench_tasks.folder import data_folder
 
@@ -237,6 +237,7 @@ def run(
     )
     facts = facts_source(setup.data_dir)
     cells = plan(chosen, facts)
+    check_sizes(chosen, facts)
     classes = max(facts(cell.configuration).num_classes for cell in cells)
     if chosen.samples < classes:
         raise GapbenchError(

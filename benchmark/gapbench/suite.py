@@ -12,6 +12,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from gapbench.columns import taken
 from gapbench.errors import GapbenchError, did_you_mean
 from gapbench.population import hyperparameters as hp
 from gapbench_models import list_models
@@ -199,13 +200,17 @@ def _option_type(where: str, option: str, value: Any, default: Any) -> None:
 
 def configuration_values(configuration: Configuration) -> dict[str, Any]:
     """Every named value of a configuration but task, family and seed, as a flat table."""
-    values: dict[str, Any] = {"width": configuration.width}
+    options = _options_of_task(configuration.task) | dict(configuration.task_options)
+    values = {k: str(list(v)) if isinstance(v, tuple) else v for k, v in options.items()}
     values |= {hp_name: getattr(configuration.training, hp_name) for hp_name in hp.NAMES}
-    options = task_options(configuration.task)
-    options["data_seed"] = options.pop("seed")
-    options |= dict(configuration.task_options)
-    values |= {k: str(list(v)) if isinstance(v, tuple) else v for k, v in options.items()}
-    return values
+    return {**values, "width": configuration.width}
+
+
+def _options_of_task(task: str) -> dict[str, Any]:
+    """Options and their defaults under the names of a suite: the task's `seed` is the `data_seed`."""
+    options = task_options(task)
+    seed = {"data_seed": options.pop("seed")} if "seed" in options else {}
+    return {**options, **seed}
 
 
 def varying_axes(configurations: Iterable[Configuration]) -> tuple[str, ...]:
@@ -229,8 +234,8 @@ def _expand(grid: dict[str, Any], common: dict[str, Any], where: str) -> Iterabl
         hint = did_you_mean(task, list_tasks())
         raise GapbenchError(f"{where}: there is no task {task!r}.{hint} Tasks: {', '.join(list_tasks())}.")
     task_entry(str(task))
-    options = task_options(str(task))
-    options["data_seed"] = options.pop("seed")
+    options = _options_of_task(str(task))
+    _refuse_shared_names(str(task), options, grid, where)
     fixed_options = _table(grid, "task_options", where)
     axes = _table(grid, "axes", where)
     for axis, values in axes.items():
@@ -258,7 +263,8 @@ def _expand(grid: dict[str, Any], common: dict[str, Any], where: str) -> Iterabl
         if isinstance(width, bool) or not isinstance(width, int | float) or not 0 < width < float("inf"):
             raise GapbenchError(f"{where}: width = {width!r} must be a positive number.")
         chosen = {k: v for k, v in values.items() if k in hp.NAMES}
-        task_values = {**fixed_options, **{k: v for k, v in values.items() if k in options}}
+        own = {k: v for k, v in values.items() if k in options and k not in hp.NAMES}
+        task_values = {**fixed_options, **own}
         yield Configuration(
             task=str(task),
             task_options=_task_options(str(task), task_values, options, where),
@@ -267,6 +273,22 @@ def _expand(grid: dict[str, Any], common: dict[str, Any], where: str) -> Iterabl
             training=hp.hyperparameters({**training, **chosen}, where),
             seed=_whole(seed, 0, f"{where}: seed"),
         )
+
+
+def _refuse_shared_names(task: str, options: dict[str, Any], grid: dict[str, Any], where: str) -> None:
+    """An option of a task that a grid uses must not be called like something else that is kept of a network."""
+    shared = set(taken(options)) | set(options) & {"width", *hp.NAMES}
+    if "data_seed" in task_options(task):
+        shared.add("data_seed")
+    given = _table(grid, "task_options", where)
+    for name in [*given, *_table(grid, "axes", where)]:
+        own = name in SPECIAL_AXES or name in hp.NAMES
+        if name in shared and (name in given or not own):
+            raise GapbenchError(
+                f"{where}: the option {name!r} of the task {task} cannot be given in a suite: {name!r} is "
+                + ("a hyper-parameter of every network" if own else "a column of population.csv")
+                + " already. Give the option another name in the task."
+            )
 
 
 def _task_options(

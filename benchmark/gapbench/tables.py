@@ -8,36 +8,11 @@ from typing import Any
 
 import pandas as pd
 
+from gapbench.columns import CELL_COLUMNS, EXTRA_COLUMNS, RECORDED_AXES
 from gapbench.population.hyperparameters import Hyperparameters
 from gapbench.population.store import Store
 from gapbench_tasks import task_options
 
-CELL_COLUMNS = [
-    "cell",
-    "task",
-    "family",
-    "width",
-    "seed",
-    "status",
-    "train_error",
-    "test_error",
-    "gap",
-    "loss_gap",
-    "parameters",
-    "train_size",
-    "test_size",
-]
-EXTRA_COLUMNS = [
-    "train_loss",
-    "test_loss",
-    "epochs",
-    "steps",
-    "seconds",
-    "source",
-    "shift",
-    "device",
-    "reason",
-]
 MEASUREMENT_COLUMNS = [
     "cell",
     "proxy",
@@ -55,17 +30,19 @@ def population_table(store: Store, cells: Sequence[str], axes: Sequence[str]) ->
     """One row per trained cell of the plan `cells`, in the plan's order.
 
     `gap` = test error - train error (fractions), `loss_gap` the same in cross-entropy (nats); one column per
-    axis besides width; `seconds` of training; `shift` 1 where training and test inputs differ in
+    axis that is none of these (a training or test size that is an axis has the one column, which failed
+    networks fill as well); `seconds` of training; `shift` 1 where training and test inputs differ in
     distribution; `source` of the data.
     """
     rows = {row["cell"]: dict(row) for row in store.cells()}
     others = [axis for axis in axes if axis != "width"]
-    names = [*CELL_COLUMNS, *others, *[c for c in EXTRA_COLUMNS if c not in others]]
-    table = [
-        {**rows[key], **_axis_values(json.loads(rows[key]["description"]), others)}
-        for key in cells
-        if key in rows
-    ]
+    names = list(dict.fromkeys([*CELL_COLUMNS, *others, *EXTRA_COLUMNS]))
+    table = []
+    for key in cells:
+        if key in rows:
+            values = _axis_values(json.loads(rows[key]["description"]), others)
+            known = {k: v for k, v in values.items() if k not in RECORDED_AXES or v is not None}
+            table.append({**rows[key], **known})
     return pd.DataFrame(table, columns=names)
 
 
@@ -73,7 +50,8 @@ def _axis_values(description: Mapping[str, Any], axes: Sequence[str]) -> dict[st
     if "imported" in description:  # its axes are columns of somebody's table
         return {axis: description["training"].get(axis) for axis in axes}
     defaults_of_task = task_options(description["task"]["name"])
-    defaults_of_task["data_seed"] = defaults_of_task.pop("seed")
+    if "seed" in defaults_of_task:
+        defaults_of_task["data_seed"] = defaults_of_task.pop("seed")
     options = defaults_of_task | description["task"]["options"]
     defaults = Hyperparameters()
     values: dict[str, Any] = {}

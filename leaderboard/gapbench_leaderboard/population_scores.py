@@ -146,7 +146,7 @@ def ranking(
         column = chosen[chosen["estimator"] == name].set_index("proxy")["value"]
         head[name] = column.reindex(head.index)
     head["unreliable"] = head["unreliable"].fillna(0).astype(bool)
-    head["baseline"] = head.index.isin(BASELINES)
+    head["baseline"] = head.index.isin(BASELINES) & head["rank"].isna()  # a table may have a measure "width"
     table = head.reset_index().sort_values(
         ["rank", "value", "proxy"], ascending=[True, False, True], na_position="last", kind="stable"
     )

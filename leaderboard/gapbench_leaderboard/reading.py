@@ -2,138 +2,189 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import json
+import zlib
+from collections.abc import Collection
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
+import numpy as np
 import pandas as pd
 
-from .statistics.configurations import TableError
+from .intake.columns import column_of
+from .intake.delimited import Grid, delimiter_of, split
+from .intake.encoding import decoded
+from .intake.excel import read_workbook
+from .statistics.cells import NumberFormat
+from .statistics.errors import TableError
+from .statistics.quantities import EXACT
 
-SUFFIXES = (".csv", ".tsv", ".parquet", ".jsonl", ".ndjson")
-_PANDAS = tuple(int(part) for part in pd.__version__.split(".")[:2])
-EXACT: dict[str, Any] = {} if _PANDAS >= (3, 1) else {"float_precision": "round_trip"}
-"""Before 3.1 pandas was off by a last digit unless asked, which makes and breaks ties."""
+DELIMITED = {".csv": ",", ".tsv": "\t"}
+JSON_LINES = (".jsonl", ".ndjson")
+BINARY = (".parquet", ".xlsx")
+SUFFIXES = (*DELIMITED, *BINARY, *JSON_LINES)
+_ELSEWHERE = (".xls", ".ods", ".xlsm", ".xlsb", ".json", ".pkl", ".feather", ".sav", ".dta")
+"""Kinds of tables that are not read."""
 
 
-def read_table(path: str | Path) -> pd.DataFrame:
-    """A table from CSV, TSV, JSON lines (each also with `.gz`) or Parquet, chosen by the file's name.
+def read_table(
+    path: str | Path,
+    *,
+    delimiter: str | None = None,
+    decimal: str = ".",
+    thousands: str | None = None,
+    percent: bool = False,
+    texts: Collection[str] = (),
+) -> pd.DataFrame:
+    """A table from CSV, TSV, JSON lines (each also with `.gz`), Excel or Parquet, chosen by the file's name.
+
+    Words such as "NA" and "None" stay words: whether they are a level of an axis or a missing measurement is
+    for `score_table` to tell. Only empty cells are NaN.
+
+    Args:
+        path: the file.
+        delimiter: the sign between columns of a text: ";", "|", "tab"; by default as the name says.
+        decimal: the decimal sign of numbers in texts, "." or ",".
+        thousands: the mark between groups of three digits of numbers in texts.
+        percent: whether 12.5% is read as 0.125.
+        texts: columns whose cells are texts even where they look like numbers.
+
+    Returns:
+        One row per line, with `attrs["notes"]` on what was found in the file (its encoding, rows and columns
+        without any value, short rows) and `attrs["numbers"]`, how its texts write numbers.
 
     Raises:
-        TableError: if there is no such file, its kind is unknown, it cannot be parsed, has no rows, or two
-            columns share a name.
+        TableError: if there is no such file, its kind is unknown, it cannot be parsed, has no rows, two
+            columns share a name, its columns are separated by another sign, or a package is missing.
     """
     file = Path(path)
     if not file.is_file():
         raise TableError(f"there is no file {file}")
-    suffixes = [suffix.lower() for suffix in file.suffixes]
-    compressed = bool(suffixes) and suffixes[-1] == ".gz"
-    kind = suffixes[-2] if compressed and len(suffixes) > 1 else suffixes[-1] if suffixes else ""
-    if kind not in SUFFIXES or (compressed and kind == ".parquet"):
-        raise TableError(
-            f"{file.name}: cannot tell the kind of table; the name must end in "
-            f"{', '.join(SUFFIXES)}, text also with .gz"
-        )
+    sign = delimiter_of(delimiter) if delimiter is not None else None
+    kind, compressed = _kind(file, sign)
+    style = NumberFormat(decimal, thousands, percent)
     try:
-        table = _parse(file, kind, "gzip" if compressed else None)
+        table, notes = _parse(file, kind, compressed, sign, style, texts)
     except TableError:
         raise
-    except ImportError as error:
-        raise TableError(f"{file.name}: reading Parquet needs the package pyarrow ({error})") from error
-    except (
-        ValueError,
-        OSError,
-        EOFError,
-        KeyError,
-    ) as error:  # ParserError and UnicodeDecodeError are ValueErrors
+    except (ValueError, OSError, EOFError, KeyError, zlib.error, csv.Error) as error:
         raise TableError(f"{file.name}: cannot be read as {kind[1:]}: {_one_line(error)}") from error
-    except Exception as error:
-        if type(error).__module__.startswith("pyarrow"):
-            raise TableError(f"{file.name}: cannot be read as {kind[1:]}: {_one_line(error)}") from error
-        raise
     if not len(table):
         raise TableError(f"{file.name}: the table has no rows")
+    table.attrs["notes"], table.attrs["numbers"] = notes, style
     return table
 
 
-def _parse(file: Path, kind: str, compression: Literal["gzip"] | None) -> pd.DataFrame:
+def _kind(file: Path, sign: str | None) -> tuple[str, bool]:
+    suffixes = [suffix.lower() for suffix in file.suffixes]
+    compressed = bool(suffixes) and suffixes[-1] == ".gz"
+    kind = suffixes[-2] if compressed and len(suffixes) > 1 else suffixes[-1] if suffixes else ""
+    if kind in SUFFIXES and not (compressed and kind in BINARY):
+        return kind, compressed
+    if sign is not None and kind not in _ELSEWHERE and not (compressed and kind in BINARY):
+        return ".csv", compressed
+    raise TableError(
+        f"{file.name}: cannot tell the kind of table; the name must end in {', '.join(SUFFIXES)}, text also with "
+        ".gz; or say by --delimiter what separates the columns of a text"
+    )
+
+
+def _parse(
+    file: Path,
+    kind: str,
+    compressed: bool,
+    sign: str | None,
+    style: NumberFormat,
+    texts: Collection[str],
+) -> tuple[pd.DataFrame, list[str]]:
     if kind == ".parquet":
-        return pd.read_parquet(file)
-    if kind in (".jsonl", ".ndjson"):
-        return _json_lines(file, compression)
-    separator = "\t" if kind == ".tsv" else ","
-    header = pd.read_csv(
-        file,
-        sep=separator,
-        compression=compression,
-        header=None,
-        nrows=1,
-        dtype=str,
-        keep_default_na=False,
-        skipinitialspace=True,
-    )
-    names = header.iloc[0].str.strip()
-    _refuse_duplicates(file, names)
-    _refuse_other_separator(file, names, separator)
-    table = pd.read_csv(
-        file,
-        sep=separator,
-        compression=compression,
-        skipinitialspace=True,
-        **EXACT,
-    )
-    if not isinstance(table.index, pd.RangeIndex):  # pandas would take the first column for names of rows
+        return _parquet(file, style)
+    if kind == ".xlsx":
+        return _table(read_workbook(file), style, texts)
+    data = file.read_bytes()
+    text, notes = decoded(gzip.decompress(data) if compressed else data, file.name)
+    if kind in JSON_LINES:
+        columns = _json_lines(text)
+        found = _columns(columns, style, texts, parse=style != NumberFormat())
+    else:
+        if not text.strip():
+            raise TableError(f"{file.name}: cannot be read as {kind[1:]}: it is empty")
+        found = _table(split(text, sign or DELIMITED[kind], file.name), style, texts)
+    return found[0], [*notes, *found[1]]
+
+
+def _table(grid: Grid, style: NumberFormat, texts: Collection[str]) -> tuple[pd.DataFrame, list[str]]:
+    columns = {name: [row[k] for row in grid.rows] for k, name in enumerate(grid.names)}
+    table, notes = _columns(columns, style, texts)
+    return table, [*grid.notes, *notes]
+
+
+def _columns(
+    cells: dict[str, list[Any]], style: NumberFormat, texts: Collection[str], parse: bool = True
+) -> tuple[pd.DataFrame, list[str]]:
+    notes: list[str] = []
+    columns: dict[str, pd.Series[Any]] = {}
+    for name, own in cells.items():
+        columns[name], found = column_of(name, own, style, name in texts, parse)
+        notes += found
+    return pd.DataFrame(columns), notes
+
+
+def _parquet(file: Path, style: NumberFormat) -> tuple[pd.DataFrame, list[str]]:
+    try:
+        table = pd.read_parquet(file)
+    except ImportError as error:
         raise TableError(
-            f"{file.name}: the rows have more values than the first line has names ({len(names)}); name every "
-            "column, and write decimals with a point"
-        )
-    return table.rename(columns=lambda name: name.strip() if isinstance(name, str) else name)
+            f"{file.name}: reading Parquet needs the package pyarrow: pip install pyarrow, or pip install "
+            f"'gapbench[tables]' ({_one_line(error)})"
+        ) from error
+    except Exception as error:
+        if not isinstance(error, ValueError | OSError) and not type(error).__module__.startswith("pyarrow"):
+            raise
+        raise TableError(f"{file.name}: cannot be read as parquet: {_one_line(error)}") from error
+    rounded = [
+        name
+        for name in table.columns
+        if table[name].dtype == np.float64 and (np.abs(table[name].to_numpy()) > EXACT).any()
+    ]
+    if rounded:  # whole numbers beside empty cells, which pandas rounds
+        exact = pd.read_parquet(file, columns=rounded, dtype_backend="numpy_nullable")
+        for name in rounded:
+            if pd.api.types.is_integer_dtype(exact[name]):
+                table[name] = exact[name].array
+    named = [name for name in table.index.names if name is not None]
+    if named:
+        table = table.reset_index(level=named, allow_duplicates=True)
+    table = table.reset_index(drop=True)
+    if style == NumberFormat():
+        return table, []
+    texts = [name for name in table.columns if not pd.api.types.is_numeric_dtype(table[name])]
+    read, notes = _columns({name: table[name].tolist() for name in texts}, style, ())
+    return table.assign(**{name: read[name] for name in texts}), notes
 
 
-def _json_lines(file: Path, compression: Literal["gzip"] | None) -> pd.DataFrame:
+def _json_lines(text: str) -> dict[str, list[Any]]:
     """One object per line. Not by pandas, which guesses dates from names (`train_time`) and rounds numbers."""
-    opened = gzip.open if compression else open
-    rows = []
-    with opened(file, "rt", encoding="utf-8-sig") as lines:
-        for number, line in enumerate(lines, 1):
-            if not line.strip():
-                continue
-            try:
-                row = json.loads(line, object_pairs_hook=_distinct)
-            except ValueError as error:
-                raise ValueError(f"line {number}: {error}") from error
-            if not isinstance(row, dict):
-                raise ValueError(f"line {number} is no object: every line must be one network, {{...}}")
-            nested = next((name for name, value in row.items() if isinstance(value, (dict, list))), None)
-            if nested is not None:
-                raise ValueError(
-                    f"line {number}: {nested!r} holds a list or an object; give it columns of its own"
-                )
-            rows.append(row)
-    return pd.DataFrame(rows)
-
-
-def _refuse_duplicates(file: Path, names: pd.Series[str]) -> None:
-    """pandas would rename the second `x` to `x.1`, which would be scored under a name that nobody gave."""
-    names = names[names != ""]
-    twice = list(dict.fromkeys(names[names.duplicated()]))
-    if twice:
-        raise TableError(
-            f"{file.name}: more than one column is named {', '.join(map(repr, twice))}; rename them"
-        )
-
-
-def _refuse_other_separator(file: Path, names: pd.Series[str], separator: str) -> None:
-    if len(names) > 1:
-        return
-    spoken = {";": "semicolons", "\t": "tabs", ",": "commas"}
-    for other, name in spoken.items():
-        if other != separator and other in names.iloc[0]:
-            raise TableError(
-                f"{file.name}: the columns are separated by {name}, not {spoken[separator]}; save the table with "
-                "commas as .csv, or with tabs as .tsv"
+    rows: list[dict[str, Any]] = []
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line, object_pairs_hook=_distinct)
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"line {number}: {error}") from error
+        if not isinstance(row, dict):
+            raise ValueError(f"line {number} is no object: every line must be one network, {{...}}")
+        nested = next((name for name, value in row.items() if isinstance(value, (dict, list))), None)
+        if nested is not None:
+            raise ValueError(
+                f"line {number}: {nested!r} holds a list or an object; give it columns of its own"
             )
+        rows.append(row)
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {name: [row.get(name) for row in rows] for name in names}
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -146,5 +197,5 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _one_line(error: Exception) -> str:
+def _one_line(error: BaseException) -> str:
     return " ".join(str(error).split())

@@ -263,7 +263,7 @@ def test_the_command_prints_json_that_a_program_can_read(table: pd.DataFrame, tm
         ("a,gap,m\n0,0,1,1,5\n1,0,2,2,5\n", "t.csv", ["--axes", "a"], "more values than the first line"),
         ("a,gap, gap\n0,0.1,1\n", "t.csv", ["--axes", "a"], "is named 'gap'"),
         ('{"a": 1, "gap": 0.1, "m": 2, "m": 3}\n', "t.jsonl", ["--axes", "a"], "is named 'm'"),
-        ("a,gap,m\n0,0.1,1\n", "t.xlsx", ["--axes", "a"], "cannot tell the kind"),
+        ("a,gap,m\n0,0.1,1\n", "t.xlsx", ["--axes", "a"], "cannot be read as xlsx"),
         ("a,gap,m\n0,0.1,1\n", "t.csv", ["--axes", "a", "--better", "z"], "z"),
         ("a,gap\n0,0.1\n", "t.csv", ["--axes", "a"], "at least one measure"),
     ],

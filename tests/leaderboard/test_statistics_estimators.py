@@ -30,7 +30,7 @@ from gapbench_leaderboard.statistics import (
 )
 from gapbench_leaderboard.statistics.calibration import calibration_replicates, isotonic_curve
 from gapbench_leaderboard.statistics.incremental import incremental_replicates, proxy_features
-from gapbench_leaderboard.statistics.noise import BinomialNoise, JointNoise, joint_noise
+from gapbench_leaderboard.statistics.noise import BinomialNoise, JointNoise, joint_noise, noise_by_size
 from gapbench_leaderboard.statistics.pairs import count_pairs, lay_out, order_of
 from gapbench_leaderboard.statistics.regression import cross_fitted, design, folds_of
 
@@ -234,6 +234,27 @@ def test_transport_of_a_scale_that_carries_over_and_of_one_that_does_not() -> No
     assert shifted.worst()[0] < 0
     assert shifted.r_squared["b"] < shifted.r_squared["a"]
     assert shifted.mean()[0] == pytest.approx(np.mean(list(shifted.r_squared.values())))
+
+
+def test_networks_on_test_sets_of_different_sizes_share_draws_with_their_own_set_only() -> None:
+    random = np.random.default_rng(5)
+    hard = [random.random(200), random.random(300)]
+    right = {str(k): hard[k % 2] > 0.2 + 0.05 * random.random(len(hard[k % 2])) for k in range(4)}
+    sizes: list[int | None] = [200, 300, 200, 300]
+    found = noise_by_size(list("0123"), right, sizes)
+    draws = found.draw(random, 6000)
+    for k, entry in right.items():
+        assert draws[:, int(k)].std() == pytest.approx(np.sqrt(entry.var() / len(entry)), rel=0.05)
+    correlation = np.corrcoef(draws.T)
+    assert correlation[0, 2] > 0.5
+    assert correlation[1, 3] > 0.5
+    assert np.abs(correlation[[0, 0, 1, 2], [1, 3, 2, 3]]).max() < 0.06
+    part = found.select(np.array([3, 0])).draw(random, 6000)
+    assert part[:, 0].std() == pytest.approx(draws[:, 3].std(), rel=0.05)
+    assert part[:, 1].std() == pytest.approx(draws[:, 0].std(), rel=0.05)
+    assert isinstance(noise_by_size(["0", "2"], right, [200, 200]), JointNoise)
+    with pytest.raises(TableError, match="share their test set"):
+        noise_by_size(list("0123"), {**right, "2": right["1"]}, sizes)
 
 
 def test_joint_noise_keeps_the_covariance_of_networks_on_one_test_set() -> None:

@@ -72,7 +72,7 @@ def test_many_configurations_are_deleted_in_groups_of_equal_size() -> None:
     assert (deletions(np.array([1, 0, 1]), 3) == [[1, 0, 1], [0, 1, 0], [1, 1, 1]]).all()
 
 
-def test_intervals_of_a_coefficient_stay_within_its_range_and_a_certain_one_is_a_point() -> None:
+def test_intervals_of_a_coefficient_stay_within_its_range_and_none_is_a_point() -> None:
     random = np.random.default_rng(15)
     numbers = np.arange(10)
     sampling = Sampling.of(500, [numbers])
@@ -80,7 +80,10 @@ def test_intervals_of_a_coefficient_stay_within_its_range_and_a_certain_one_is_a
     values = np.concatenate([wild, 0.97 - 0.03 * np.arange(10) / 10])
     low, high = interval(values, sampling)
     assert -1 <= low < 0.97 < high <= 1
-    assert interval(np.ones(511), sampling) == (1.0, 1.0)
+    assert interval(np.ones(511), sampling) == pytest.approx(
+        (2 * 0.025 ** (1 / 5) - 1, 1.0)
+    )  # 5 disjoint pairs
+    assert np.isnan(interval(np.ones(20))).all()  # replicates alone, all alike, tell nothing
     lost = np.concatenate([wild, np.full(10, np.nan)])  # nothing is left after a deletion
     assert np.isnan(interval(lost, sampling)).all()
 

@@ -44,7 +44,17 @@ OUTCOMES = ("seed", "test_size", "test_error", "test_loss", "test_accuracy", "ga
     "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the bootstrap."
 )
 @click.option("--threads", type=click.IntRange(min=1), help="Threads; all processors if not given.")
-@click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="Write all scores as CSV.")
+@click.option("--delimiter", help="Sign between columns: ; or | or tab. By default as the file's name says.")
+@click.option(
+    "--decimal", type=click.Choice([".", ","]), default=".", show_default=True, help="Decimal sign."
+)
+@click.option("--thousands", help="Mark between groups of three digits, such as , or ' '.")
+@click.option("--percent", is_flag=True, help="Read 12.5% as 0.125.")
+@click.option(
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write all scores as CSV, and the notes beside it as .notes.txt.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print all scores and notes as JSON.")
 def score_command(
     table: Path,
@@ -60,22 +70,30 @@ def score_command(
     replicates: int,
     seed: int,
     threads: int | None,
+    delimiter: str | None,
+    decimal: str,
+    thousands: str | None,
+    percent: bool,
     output: Path | None,
     as_json: bool,
 ) -> None:
-    """Rank statistics of your own TABLE: one row per network (CSV, TSV, JSON lines, each also .gz; Parquet).
+    """Rank statistics of your own TABLE: one row per network (CSV, TSV, JSON lines, each also .gz; Excel; Parquet).
 
-    Lists of columns are separated by commas, or the option is repeated.
+    Lists of columns are separated by commas, or the option is repeated. Notes say what is special about the
+    table: columns that are no measures, missing values, copied rows.
     """
+    from gapbench_leaderboard.intake.measures import default_measures
     from gapbench_leaderboard.reading import read_table
     from gapbench_leaderboard.statistics import TableError
+    from gapbench_leaderboard.statistics.cells import NumberFormat
     from gapbench_leaderboard.table import score_table
 
-    frame = read_table(table)
+    frame = read_table(table, delimiter=delimiter, decimal=decimal, thousands=thousands, percent=percent)
+    style = NumberFormat(decimal, thousands, percent)
     axis_names = _columns(axes, frame)
     strata_names, given_names = _columns(strata, frame), _columns(given, frame)
     used = {target, seed_column, test_error, *axis_names, *strata_names, *given_names}
-    names = _columns(measures, frame) if measures else _numeric(frame, used)
+    names, remarks = (_columns(measures, frame), []) if measures else default_measures(frame, used, style)
     outcomes = [] if measures else [name for name in names if name in OUTCOMES]
     names = [name for name in names if name not in outcomes]
     better_names = _columns(better, frame)
@@ -84,6 +102,8 @@ def score_command(
         raise TableError(
             f"--better names {unknown[0]!r}, which is not among the measures: {', '.join(names)}"
         )
+    if not names and remarks:
+        raise TableError(f"at least one measure is needed; {'; '.join(remarks)}")
     if output is not None and not output.parent.is_dir():
         raise TableError(f"--output: there is no folder {output.parent}")
     scores = score_table(
@@ -102,19 +122,22 @@ def score_command(
         workers=threads,
     )
     if outcomes:
-        scores.attrs["notes"].insert(
-            0,
-            f"not scored: {', '.join(outcomes)}, which are no measures of a network; --measures can name them",
+        said = (
+            f"not scored: {', '.join(outcomes)}, which are no measures of a network; --measures can name them"
         )
+        remarks = [said, *remarks]
+    scores.attrs["notes"] = [*remarks, *scores.attrs["notes"]]
     if output is not None:
         try:
             scores.to_csv(output, index=False)
+            beside = output.with_name(f"{output.name}.notes.txt")
+            beside.write_text("".join(f"{note}\n" for note in scores.attrs["notes"]), encoding="utf-8")
         except OSError as error:
             raise TableError(f"--output: {output} cannot be written: {error.strerror}") from error
     if as_json:
         click.echo(json.dumps(_document(scores), indent=2, allow_nan=False))
         return
-    click.echo(_overview(scores, target))
+    click.echo(_overview(scores, target, set(map(str, names))))
     for note in scores.attrs["notes"]:
         click.echo(f"note: {note}", err=True)
 
@@ -128,18 +151,6 @@ def _columns(values: tuple[str, ...], frame: pd.DataFrame) -> list[str]:
     return found
 
 
-def _numeric(frame: pd.DataFrame, used: set[str | None]) -> list[str]:
-    import pandas as pd
-
-    return [
-        str(name)
-        for name in frame.columns
-        if name not in used
-        and pd.api.types.is_numeric_dtype(frame[name])
-        and not pd.api.types.is_bool_dtype(frame[name])
-    ]
-
-
 def _document(scores: pd.DataFrame) -> dict[str, Any]:
     rows = [
         {key: None if value != value else value for key, value in row.items()}
@@ -148,7 +159,7 @@ def _document(scores: pd.DataFrame) -> dict[str, Any]:
     return {"notes": scores.attrs["notes"], "scores": rows}
 
 
-def _overview(scores: pd.DataFrame, target: str) -> str:
+def _overview(scores: pd.DataFrame, target: str, measures: set[str]) -> str:
     """The measures by rank, with the main estimators, and the ceilings."""
     from gapbench_leaderboard.scores import ranking
 
@@ -169,7 +180,7 @@ def _overview(scores: pd.DataFrame, target: str) -> str:
             value = values.loc[row["proxy"], name]
             line += f"  {value:10.3f}" if value == value else f"  {'-':>10}"
         marks = [
-            "baseline" if row["baseline"] else "",
+            "" if row["proxy"] in measures else "baseline",
             "interval unreliable: fewer than 30 configurations" if row["unreliable"] else "",
             "Simpson: not borne out within the strata" if _is_set(values, row["proxy"], "simpson") else "",
             "few distinct values" if _is_set(values, row["proxy"], "few_distinct") else "",
@@ -179,7 +190,8 @@ def _overview(scores: pd.DataFrame, target: str) -> str:
         found = scores[(scores["proxy"] == "") & (scores["estimator"] == f"ceiling_{name}")]
         if len(found):
             value, low, high = (float(found[column].iloc[0]) for column in ("value", "low", "high"))
-            lines.append(f"{name} ceiling of tau: {value:.3f} [{low:.3f}, {high:.3f}]")
+            limits = f" [{low:.3f}, {high:.3f}]" if low == low else ""
+            lines.append(f"{name} ceiling of tau: {value:.3f}{limits}")
     return "\n".join(lines)
 
 

@@ -50,7 +50,15 @@ def facts_source(data_dir: str | None) -> Callable[[Configuration], TaskFacts]:
         key = json.dumps([configuration.task, load_options(configuration)], sort_keys=True)
         if key not in cache:
             task = task_of(configuration, data_dir)
-            cache[key] = TaskFacts(task.version, task.fingerprint, task.source, task.shift, task.num_classes)
+            cache[key] = TaskFacts(
+                version=task.version,
+                fingerprint=task.fingerprint,
+                source=task.source,
+                shift=task.shift,
+                num_classes=task.num_classes,
+                train_size=len(task.train.targets),
+                test_size=len(task.test.targets),
+            )
         return cache[key]
 
     return facts_of

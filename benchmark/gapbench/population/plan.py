@@ -9,8 +9,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from gapbench.errors import GapbenchError
 from gapbench.population.hyperparameters import Hyperparameters
-from gapbench.suite import Configuration, Suite
+from gapbench.suite import Configuration, Suite, configuration_values
 from gapbench_tasks.seeds import named_seed
 
 PROTOCOL = 1  # of everything between a suite's text and a trained network
@@ -19,13 +20,15 @@ PROTOCOL = 1  # of everything between a suite's text and a trained network
 @dataclass(frozen=True)
 class TaskFacts:
     """What a cell's key needs of a task: protocol version, fingerprint, source, whether it is shifted;
-    and the number of classes, which the measured examples must cover."""
+    the number of classes, which the measured examples must cover; and the sizes of its splits, where known."""
 
     version: int
     fingerprint: str
     source: str
     shift: bool
     num_classes: int = 2
+    train_size: int | None = None
+    test_size: int | None = None
 
 
 @dataclass(frozen=True)
@@ -81,6 +84,25 @@ def plan(suite: Suite, facts_of: Callable[[Configuration], TaskFacts]) -> list[C
         description = describe(configuration, facts_of(configuration))
         cells.append(Cell(content_key(description), configuration, description))
     return balanced(cells)
+
+
+def check_sizes(suite: Suite, facts_of: Callable[[Configuration], TaskFacts]) -> None:
+    """A training or test size that is an axis shares its column with the size that was recorded.
+
+    Raises `GapbenchError` for a task whose option of that name means something else.
+    """
+    for axis in ("train_size", "test_size"):
+        if axis not in suite.axes:
+            continue
+        for configuration in suite.configurations:
+            asked = configuration_values(configuration).get(axis)
+            found = getattr(facts_of(configuration), axis)
+            if asked is not None and found is not None and asked != found:
+                raise GapbenchError(
+                    f"suite {suite.name}: {axis} cannot be an axis of the task {configuration.task}: asked for "
+                    f"{axis} = {asked}, it has {found} examples, and population.csv has one column {axis}. Give "
+                    "the task's option another name, or do not vary it."
+                )
 
 
 def balanced(cells: Sequence[Cell]) -> list[Cell]:

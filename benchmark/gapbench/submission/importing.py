@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gapbench.columns import taken
 from gapbench.errors import GapbenchError, did_you_mean
 
 if TYPE_CHECKING:
@@ -65,7 +66,8 @@ def import_population(
     from gapbench.running import open_run
     from gapbench_leaderboard.reading import read_table
 
-    frame = _checked(read_table(Path(table)), axes, factory, data, test_size)
+    texts = ("weights", "factory", "data", "initial", "task", "family", "status")
+    frame = _checked(read_table(Path(table), texts=texts), axes, factory, data, test_size)
     names = list(proxies) if proxies is not None else list_proxies()
     for name in names:
         proxy_entry(name)
@@ -105,6 +107,14 @@ def _checked(
     """The table with every optional column filled in. Raises `GapbenchError`."""
     import pandas as pd
 
+    from gapbench_leaderboard.statistics.cells import is_missing
+    from gapbench_leaderboard.statistics.quantities import quantity
+
+    for axis in taken(axes):
+        own = "tells networks apart in any case" if axis in ("task", "family", "seed") else "is no axis"
+        raise GapbenchError(
+            f"--axes: {axis!r} is a column of population.csv that {own}; leave it out, or rename your column."
+        )
     frame = frame.copy()
     for name, value in (("factory", factory), ("data", data), ("test_size", test_size)):
         if value is not None:
@@ -122,6 +132,12 @@ def _checked(
     for name in ("initial", "train_loss", "test_loss", "test_size"):
         if name not in frame.columns:
             frame[name] = None
+    frame["initial"] = [None if is_missing(value) else value for value in frame["initial"]]
+    for name in ("train_loss", "test_loss", "test_size"):
+        found = quantity(frame[name], name)
+        if found.unreadable:
+            raise GapbenchError(f"The table: {found.complaint(name)}.")
+        frame[name] = found.values
     for name in ("train_error", "test_error", "width", "seed"):
         numbers = pd.to_numeric(frame[name], errors="coerce")
         bad = numbers.isna() | ((numbers < 0) | (numbers > 1) if name.endswith("error") else numbers < 0)
@@ -173,6 +189,11 @@ def _one(
     if cell in store.statuses("cells") and not missing:
         return cell
     inputs, targets = read_examples(data)
+    if "train_size" in axes and row["train_size"] != len(inputs):
+        raise GapbenchError(
+            f"train_size = {row['train_size']!r}, but {data} holds {len(inputs)} examples, and population.csv has "
+            "one column train_size; correct it, or rename your column."
+        )
     network = load_network(str(row["factory"]), file)
     start = None
     if isinstance(row["initial"], str) and row["initial"]:

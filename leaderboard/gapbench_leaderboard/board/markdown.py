@@ -123,7 +123,7 @@ def _table(found: Ranked, audit: Mapping[str, str], status: Mapping[str, list[st
 def _legend(found: Ranked) -> list[str]:
     used = {mark for row in found.table.to_dict("records") for mark in marks_of(row)}
     lines = [
-        f"Ceiling, {name}: {rounded(value)} [{rounded(low)}, {rounded(high)}]."
+        f"Ceiling, {name}: {rounded(value)}" + (f" [{rounded(low)}, {rounded(high)}]." if low == low else ".")
         for name, (value, low, high) in found.ceilings.items()
     ]
     lines += [f"{mark}: {meaning}." for mark, meaning in MARKS.items() if mark in used]

@@ -14,8 +14,9 @@ from gapbench_leaderboard.statistics.configurations import numeric
 from gapbench_leaderboard.statistics.disattenuation import LEAST_CEILING, disattenuated
 from gapbench_leaderboard.statistics.grouped import pair_weighted
 from gapbench_leaderboard.statistics.intervals import interval
-from gapbench_leaderboard.statistics.noise import BinomialNoise, TestNoise, joint_noise
+from gapbench_leaderboard.statistics.noise import BinomialNoise, TestNoise, joint_noise, noise_by_size
 from gapbench_leaderboard.statistics.resampling import generator
+from gapbench_leaderboard.statistics.signs import unanimous_interval
 
 from .pair_rows import FRACTIONS
 from .replicates import Replicates, mean_of
@@ -32,9 +33,9 @@ ALL = ""
 def noise_of(study: Study, correctness: Mapping[str, Any] | None) -> tuple[TestNoise | None, int | None]:
     """Test noise of a study and its smallest test size; None where the tables do not tell.
 
-    With per-example correctness test examples are drawn jointly for all networks. Without it test errors are
-    independent binomials of `test_size`: around `test_error` where the table has it, around the target
-    (clipped to [0, 1], as if the training error were 0) where it has not.
+    With per-example correctness test examples are drawn jointly for all networks with as many of them. Without
+    it test errors are independent binomials of `test_size`: around `test_error` where the table has it, around
+    the target (clipped to [0, 1], as if the training error were 0) where it has not.
     """
     networks = study.networks
     sizes = numeric(networks, "test_size") if "test_size" in networks.columns else np.full(study.size, np.nan)
@@ -44,8 +45,11 @@ def noise_of(study: Study, correctness: Mapping[str, Any] | None) -> tuple[TestN
         return None, None
     if correctness:
         expected = [int(size) if np.isfinite(size) else None for size in sizes]
-        joint = joint_noise([str(cell) for cell in networks["cell"]], _by_text(correctness), expected)
-        return joint, smallest if smallest is not None else joint.wrong.shape[1]
+        cells = [str(cell) for cell in networks["cell"]]
+        if smallest is not None:
+            return noise_by_size(cells, _by_text(correctness), expected), smallest
+        joint = joint_noise(cells, _by_text(correctness), expected)
+        return joint, joint.wrong.shape[1]
     if not known or smallest is None or smallest < 1:
         return None, None
     error = numeric(networks, "test_error") if "test_error" in networks.columns else study.target
@@ -154,9 +158,12 @@ def true_gap_rows(rows: Rows, population: Population, proxy: str, table: Ceiling
         if not measured:
             continue
         values, mean = mean_of(measured), float(np.mean(corrected))
-        limits = interval(values, population.sampling(scope))
+        signs = population.signs(proxy, scope)
+        limits = interval(values, population.sampling(scope), signs=signs)
         carried = disattenuated(np.array([*limits, values[0]]), float(np.mean(ceiling)))
         low, high = np.clip(mean + carried[:2] - carried[2], -1.0, 1.0)
+        if not low < high and signs is not None:  # all of it lies beyond the ceiling
+            low, high = unanimous_interval(mean, signs.disjoint)
         rows.add(
             proxy, "tau_true_gap", mean, population.models(proxy, scope), scope, (float(low), float(high))
         )

@@ -8,11 +8,15 @@ from numpy.typing import NDArray
 from gapbench_leaderboard.statistics.grouped import pair_weighted
 from gapbench_leaderboard.statistics.intervals import two_sided_p
 from gapbench_leaderboard.statistics.resampling import FEW_CONFIGURATIONS
+from gapbench_leaderboard.statistics.signs import Signs, in_groups, weighted
 from gapbench_leaderboard.statistics.strata import simpson_flag
 
 from .replicates import Estimate, Replicates, mean_estimate, mean_of
 from .rows import Rows
 from .scope import Population, Scope
+
+Counted = tuple[NDArray[np.float64], Signs | None]
+"""A coefficient under all multiplicities, shape (entries,), and the signs that it rests on."""
 
 
 def headline_rows(rows: Rows, population: Population, proxy: str) -> None:
@@ -20,11 +24,12 @@ def headline_rows(rows: Rows, population: Population, proxy: str) -> None:
     for scope in population.scopes():
         models = population.models(proxy, scope)
         values, sampling = population.headline(proxy, scope), population.sampling(scope)
-        rows.add_coefficient(proxy, "tau", values, models, scope, sampling)
+        signs = population.signs(proxy, scope)
+        rows.add_coefficient(proxy, "tau", values, models, scope, sampling, signs=signs, counted=True)
         rows.add(proxy, "tau_standard_error", float(sampling.standard_error(values)), models, scope)
         infinitesimal = population.linear(scope).standard_error(values[: 1 + sampling.replicates])
         rows.add(proxy, "tau_standard_error_infinitesimal", float(infinitesimal), models, scope)
-        rows.add(proxy, "p_random", float(two_sided_p(values, sampling)), models, scope)
+        rows.add(proxy, "p_random", float(two_sided_p(values, sampling, signs=signs)), models, scope)
         rows.add(proxy, "coverage", population.coverage(proxy, scope), models, scope)
         few = population.configurations(proxy, scope) < FEW_CONFIGURATIONS
         rows.add(proxy, "unreliable", float(few), models, scope)
@@ -35,13 +40,16 @@ def coefficient_rows(rows: Rows, population: Population, proxy: str) -> None:
     for name in ("tau_a", "tau_b", "spearman"):
         pooled = []
         for part in population.having(proxy):
-            if not part.measured(proxy).any():
+            mask = part.measured(proxy)
+            if not mask.any():
                 continue
             for scope, values in _coefficients(part, proxy, name).items():
-                models = population.models(proxy, scope)
-                rows.add_coefficient(proxy, name, values, models, scope, population.sampling(scope))
+                models, sampling = population.models(proxy, scope), population.sampling(scope)
+                family = part.study.family_names.index(scope.family) if scope.family else None
+                signs = part.signs("family" if scope.family else "task", mask, family)
+                rows.add_coefficient(proxy, name, values, models, scope, sampling, signs=signs)
                 if not scope.family:
-                    pooled.append(values)
+                    pooled.append((values, signs))
         _mean_row(rows, population, proxy, name, pooled)
 
 
@@ -71,10 +79,10 @@ def within_rows(rows: Rows, population: Population, proxy: str) -> None:
         if not mask.any() or not part.study.strata:
             continue
         grouped = part.grouped(proxy, "stratum", "b")
-        members = part.groups("stratum", mask).members
-        family_of = part.study.family[np.flatnonzero(mask)][[index[0] for index in members]]
-        pooled = part.grouped(proxy, "task", "b").tau[0]
-        within = grouped.mean()
+        strata = part.groups("stratum", mask)
+        family_of = part.study.family[np.flatnonzero(mask)][[index[0] for index in strata.members]]
+        pooled = (part.grouped(proxy, "task", "b").tau[0], part.signs("task", mask))
+        within = (grouped.mean(), part.signs("stratum", mask))
         _within_row(rows, population, proxy, Scope(part.study.task), pooled, within)
         within_all.append(within)
         pooled_all.append(pooled)
@@ -85,20 +93,26 @@ def within_rows(rows: Rows, population: Population, proxy: str) -> None:
             own = family_of == number
             scope = Scope(part.study.task, part.study.family_names[number])
             value = pair_weighted(grouped.tau[own], grouped.weight[own])
-            _within_row(rows, population, proxy, scope, families.tau[row], value)
+            chosen = zip(strata.members, strata.target, own)
+            inside = [index for index, order, mine in chosen if mine and order.levels > 1]
+            signs = in_groups(inside, part.study.configuration[np.flatnonzero(mask)])
+            all_of_family = (families.tau[row], part.signs("family", mask, int(number)))
+            _within_row(rows, population, proxy, scope, all_of_family, (value, signs))
     if within_all:
-        _within_row(rows, population, proxy, Scope(), mean_of(pooled_all), mean_of(within_all))
+        _within_row(rows, population, proxy, Scope(), _mean(pooled_all), _mean(within_all))
 
 
 def _axis_rows(rows: Rows, population: Population, proxy: str) -> None:
     for part in population.having(proxy):
-        if not part.measured(proxy).any():
+        mask = part.measured(proxy)
+        if not mask.any():
             continue
         for axis in part.grid_axes:
             within = part.grouped(proxy, f"axis:{axis}", "b").mean()
             if np.isfinite(within[0]):
-                pooled = part.grouped(proxy, "task", "b").tau[0]
-                _within_row(rows, population, proxy, Scope(part.study.task), pooled, within, f":{axis}")
+                pooled = (part.grouped(proxy, "task", "b").tau[0], part.signs("task", mask))
+                own = (within, part.signs(f"axis:{axis}", mask))
+                _within_row(rows, population, proxy, Scope(part.study.task), pooled, own, f":{axis}")
 
 
 def _within_row(
@@ -106,16 +120,18 @@ def _within_row(
     population: Population,
     proxy: str,
     scope: Scope,
-    pooled: NDArray[np.float64],
-    within: NDArray[np.float64],
+    pooled: Counted,
+    within: Counted,
     suffix: str = "",
 ) -> None:
+    """`tau_within`, its difference from the pooled value, which rests on its signs, and the flag."""
     sampling, models = population.sampling(scope), population.models(proxy, scope)
-    rows.add_coefficient(proxy, f"tau_within{suffix}", within, models, scope, sampling)
-    rows.add_coefficient(
-        proxy, f"tau_pooled_minus_within{suffix}", pooled - within, models, scope, sampling, bounded=False
-    )
-    rows.add(proxy, f"simpson{suffix}", float(simpson_flag(pooled, within, sampling)), models, scope)
+    name, (values, signs) = f"tau_within{suffix}", within
+    rows.add_coefficient(proxy, name, values, models, scope, sampling, signs=signs, counted=True)
+    name, difference = f"tau_pooled_minus_within{suffix}", pooled[0] - values
+    rows.add_coefficient(proxy, name, difference, models, scope, sampling, bounded=False, signs=signs)
+    flag = simpson_flag(pooled[0], values, sampling, pooled[1], signs)
+    rows.add(proxy, f"simpson{suffix}", float(flag), models, scope)
 
 
 def partial_rows(rows: Rows, population: Population, proxy: str) -> None:
@@ -127,14 +143,21 @@ def partial_rows(rows: Rows, population: Population, proxy: str) -> None:
         found = part.partial(proxy) if part.measured(proxy).any() else None
         if found is not None:
             rows.add_coefficient(
-                proxy, "tau_partial", found.values, models, scope, sampling, error=found.error
+                proxy,
+                "tau_partial",
+                found.values,
+                models,
+                scope,
+                sampling,
+                error=found.error,
+                signs=found.signs,
             )
             partial.append(found)
         networks = part.study.networks
         if "width" in networks.columns and networks["width"].dtype.kind in "iuf":
-            values = part.against(proxy, networks["width"].to_numpy(dtype=np.float64))
-            rows.add_coefficient(proxy, "tau_with_width", values, models, scope, sampling)
-            width.append(values)
+            values, signs = part.against(proxy, networks["width"].to_numpy(dtype=np.float64))
+            rows.add_coefficient(proxy, "tau_with_width", values, models, scope, sampling, signs=signs)
+            width.append((values, signs))
     if partial:
         _estimate_row(rows, population, proxy, "tau_partial", mean_estimate(partial), Scope())
     _mean_row(rows, population, proxy, "tau_with_width", width)
@@ -164,7 +187,17 @@ def _estimate_row(
 ) -> None:
     models = population.models(proxy, scope) if estimate.models is None else estimate.models
     sampling = population.sampling(scope)
-    rows.add_coefficient(proxy, name, estimate.values, models, scope, sampling, error=estimate.error)
+    rows.add_coefficient(
+        proxy,
+        name,
+        estimate.values,
+        models,
+        scope,
+        sampling,
+        error=estimate.error,
+        signs=estimate.signs,
+        counted=name.startswith("granulated"),
+    )
 
 
 def repeatability_rows(rows: Rows, population: Population, proxy: str) -> None:
@@ -178,9 +211,10 @@ def repeatability_rows(rows: Rows, population: Population, proxy: str) -> None:
         both = int((part.measured(proxy) & np.isfinite(second)).sum())
         if both < 2:
             continue
-        found = part.against(proxy, second)
-        rows.add_coefficient(proxy, "repeatability", found, both, scope, population.sampling(scope))
-        values.append(found)
+        found, signs = part.against(proxy, second)
+        sampling = population.sampling(scope)
+        rows.add_coefficient(proxy, "repeatability", found, both, scope, sampling, signs=signs)
+        values.append((found, signs))
     _mean_row(rows, population, proxy, "repeatability", values)
 
 
@@ -189,9 +223,15 @@ def _mean_row(
     population: Population,
     proxy: str,
     name: str,
-    tasks: list[NDArray[np.float64]],
+    tasks: list[Counted],
 ) -> None:
     if tasks:
-        scope = Scope()
+        scope, (values, signs) = Scope(), _mean(tasks)
         models, sampling = population.models(proxy, scope), population.sampling(scope)
-        rows.add_coefficient(proxy, name, mean_of(tasks), models, scope, sampling)
+        rows.add_coefficient(proxy, name, values, models, scope, sampling, signs=signs)
+
+
+def _mean(tasks: list[Counted]) -> Counted:
+    """The mean over tasks of those that are defined, and its signs."""
+    signs = weighted([signs for values, signs in tasks if np.isfinite(values[0])])
+    return mean_of([values for values, _ in tasks]), signs

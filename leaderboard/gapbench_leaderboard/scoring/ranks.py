@@ -46,9 +46,13 @@ def ranks(population: Population, proxies: Sequence[str], scope: Scope) -> dict[
     if not pairs:
         return rank
     differences = np.stack([paired_difference(population, *pair, scope) for pair in pairs])
-    for (first, second), value, p in zip(
-        pairs, differences[:, 0], holm(two_sided_p(differences, sampling, 2.0))
-    ):
+    p_values = np.array(
+        [
+            float(two_sided_p(own, sampling, 2.0, population.signs(first, scope, second)))
+            for (first, second), own in zip(pairs, differences)
+        ]
+    )
+    for (first, second), value, p in zip(pairs, differences[:, 0], holm(p_values)):
         if p < SIGNIFICANCE:
             rank[second if value > 0 else first] += 1
     return rank
@@ -66,5 +70,12 @@ def difference_rows(rows: Rows, population: Population, proxies: Sequence[str]) 
         if np.isfinite(difference[0]):
             models = population.common(first, second)
             rows.add_coefficient(
-                first, f"tau_minus:{second}", difference, models, scope, sampling, bounded=False
+                first,
+                f"tau_minus:{second}",
+                difference,
+                models,
+                scope,
+                sampling,
+                bounded=False,
+                signs=population.signs(first, scope, second),
             )

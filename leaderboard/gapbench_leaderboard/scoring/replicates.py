@@ -16,6 +16,7 @@ from gapbench_leaderboard.statistics.granulated import (
     axis_cells,
     cell_mean_error,
     cell_mean_replicates,
+    signs_over_axes,
 )
 from gapbench_leaderboard.statistics.grouped import GroupedTau, Groups, grouped
 from gapbench_leaderboard.statistics.pair_lists import PairList, count_dyads
@@ -28,6 +29,7 @@ from gapbench_leaderboard.statistics.resampling import (
     draw_configurations,
     generator,
 )
+from gapbench_leaderboard.statistics.signs import FEW_SIGNS, Signs, disjoint_pairs, in_groups, weighted
 
 from .study import Study
 
@@ -60,6 +62,7 @@ class Estimate:
     error: float
     models: int | None = None
     """Networks that it rests on, where not all of the proxy's do."""
+    signs: Signs | None = None
 
 
 @dataclass
@@ -85,7 +88,8 @@ class Replicates:
     _axis_cells: dict[bytes, dict[str, Cells]] = field(default_factory=dict)
     _grid_codes: dict[bytes, NDArray[np.int64]] = field(default_factory=dict)
     _target_means: dict[bytes, NDArray[np.float64]] = field(default_factory=dict)
-    _matched: dict[bytes, tuple[PairList, Multiplicities, Dyads]] = field(default_factory=dict)
+    _matched: dict[bytes, tuple[PairList, Multiplicities, Dyads, Signs]] = field(default_factory=dict)
+    _signs: dict[tuple[str, bytes, int | None], Signs | None] = field(default_factory=dict)
 
     @cached_property
     def draws(self) -> NDArray[np.int64]:
@@ -132,6 +136,15 @@ class Replicates:
             )
         return self._groups[key]
 
+    def signs(self, kind: str, mask: NDArray[np.bool_], only: int | None = None) -> Signs | None:
+        """The signs of tau within the groups of a kind, or within `only` one; None if none can be ranked."""
+        key = (kind, mask.tobytes(), only)
+        if key not in self._signs:
+            own = self.study.configuration[np.flatnonzero(mask)]
+            members = self.groups(kind, mask).ranked(only) if mask.any() else []
+            self._signs[key] = in_groups(members, own)
+        return self._signs[key]
+
     def counts(self, proxy: str, kind: str, mask: NDArray[np.bool_]) -> list[PairCounts]:
         """Pair counts of a proxy in each group, over the networks in `mask` (which it must have measured)."""
         key = (proxy, kind, mask.tobytes())
@@ -175,14 +188,15 @@ class Replicates:
             )
         }
 
-    def against(self, proxy: str, other: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Pair-weighted tau-b within families of a proxy with another vector than the target."""
+    def against(self, proxy: str, other: NDArray[np.float64]) -> tuple[NDArray[np.float64], Signs | None]:
+        """Pair-weighted tau-b within families of a proxy with another vector than the target, and its signs."""
         mask = self.measured(proxy) & np.isfinite(other)
         if not mask.any():
-            return np.full(self.entries, np.nan)
+            return np.full(self.entries, np.nan), None
         index = np.flatnonzero(mask)
         groups = Groups.of(self.study.family[index], other[index], self.multiplicities.select(index))
-        return groups.tau(self.study.proxies[proxy][index], "b").mean()
+        signs = in_groups(groups.ranked(), self.study.configuration[index])
+        return groups.tau(self.study.proxies[proxy][index], "b").mean(), signs
 
     def partial(self, proxy: str) -> Estimate | None:
         """tau-b over the pairs matched on the columns held fixed; None without such columns."""
@@ -201,10 +215,16 @@ class Replicates:
             codes, own = np.unique(self.study.configuration[index], return_inverse=True)
             own = own.reshape(-1)
             dyads = Dyads.of(own[pairs.first], own[pairs.second], len(codes))
-            self._matched[key] = (pairs, self.of_configurations.select(codes), dyads)
-        pairs, drawn, dyads = self._matched[key]
+            self._matched[key] = (
+                pairs,
+                self.of_configurations.select(codes),
+                dyads,
+                _matched_signs(pairs, dyads),
+            )
+        pairs, drawn, dyads, signs = self._matched[key]
         x, y = self.study.proxies[proxy][index], self.study.target[index]
-        return Estimate(count_dyads(x, y, pairs, dyads, drawn).tau_b(), tau_b_error(x, y, pairs, dyads))
+        values, error = count_dyads(x, y, pairs, dyads, drawn).tau_b(), tau_b_error(x, y, pairs, dyads)
+        return Estimate(values, error, signs=signs)
 
     def means(self, proxy: str, family: int | None = None) -> ConfigurationMeans:
         """Means over seeds, of all configurations or those of a family."""
@@ -241,13 +261,15 @@ class Replicates:
                 cell_mean_replicates(found.measure, found.target, cells, drawn),
                 cell_mean_error(found.measure, found.target, [cells]),
                 int(found.networks[_members([cells])].sum()),
+                cells.signs(),
             )
             for axis, cells in used.items()
         }
         if per_axis:
             mean = mean_of([estimate.values for estimate in per_axis.values()])
             error = cell_mean_error(found.measure, found.target, list(used.values()))
-            per_axis[""] = Estimate(mean, error, int(found.networks[_members(used.values())].sum()))
+            models = int(found.networks[_members(used.values())].sum())
+            per_axis[""] = Estimate(mean, error, models, signs_over_axes(list(used.values())))
         return per_axis
 
     @property
@@ -304,7 +326,16 @@ def mean_estimate(estimates: Sequence[Estimate]) -> Estimate:
     error = float(np.sqrt(np.square(errors).sum()) / len(errors)) if errors else float("nan")
     known = [estimate.models for estimate in estimates if estimate.models is not None]
     models = sum(known) if len(known) == len(estimates) else None
-    return Estimate(mean_of([estimate.values for estimate in estimates]), error, models)
+    signs = weighted([estimate.signs for estimate in estimates if np.isfinite(estimate.values[0])])
+    return Estimate(mean_of([estimate.values for estimate in estimates]), error, models, signs)
+
+
+def _matched_signs(pairs: PairList, dyads: Dyads) -> Signs:
+    """The signs of a coefficient over matched pairs; where they are many, half of the configurations pair up."""
+    count = len(pairs.first)
+    few = count < FEW_SIGNS
+    disjoint = disjoint_pairs(dyads.first, dyads.second) if few else dyads.configurations // 2
+    return Signs(count, max(1, disjoint), count)
 
 
 def _members(axes: Iterable[Cells]) -> NDArray[np.int64]:

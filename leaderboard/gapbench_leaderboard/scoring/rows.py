@@ -10,6 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from gapbench_leaderboard.statistics.intervals import Sampling, interval, resampling_range
+from gapbench_leaderboard.statistics.signs import Signs
 
 from .scope import Scope
 
@@ -36,11 +37,17 @@ class Rows:
 
     def add_coefficient(
         self, proxy: str, estimator: str, values: NDArray[np.float64], models: int, scope: Scope,
-        sampling: Sampling, bounded: bool = True, error: float | None = None,
+        sampling: Sampling, bounded: bool = True, error: float | None = None, signs: Signs | None = None,
+        counted: bool = False,
     ) -> None:  # fmt: skip
-        """An estimator whose entry 0 is the original sample; with its interval."""
-        limits = interval(values, sampling, error=error, bounded=bounded)
+        """An estimator whose entry 0 is the original sample; with its interval.
+
+        `counted`: how many pairs it rests on is a row of its own, `pairs:<estimator>`.
+        """
+        limits = interval(values, sampling, error=error, bounded=bounded, signs=signs)
         self.add(proxy, estimator, values[0], models, scope, limits)
+        if counted and signs is not None and np.isfinite(values[0]):
+            self.add(proxy, f"pairs:{estimator}", signs.total, models, scope)
 
     def add_range(
         self, proxy: str, estimator: str, values: NDArray[np.float64], models: int, scope: Scope

@@ -12,6 +12,7 @@ from gapbench_leaderboard.statistics.grouped import pair_weighted
 from gapbench_leaderboard.statistics.infinitesimal import LinearPart
 from gapbench_leaderboard.statistics.intervals import Sampling
 from gapbench_leaderboard.statistics.resampling import MOST_DELETIONS
+from gapbench_leaderboard.statistics.signs import Signs, weighted
 
 from .replicates import Replicates, mean_of
 from .study import Study
@@ -147,6 +148,19 @@ class Population:
                 tasks.append(pair_weighted(found.tau[family], found.weight[family]))
             self._headline[key] = mean_of(tasks) if tasks else np.full(self.length, np.nan)
         return self._headline[key]
+
+    def signs(self, proxy: str, scope: Scope, other: str | None = None) -> Signs | None:
+        """The signs that the headline rests on; with `other` as in `headline`."""
+        tasks = []
+        for part in self.having(proxy):
+            if (scope.task and part.study.task != scope.task) or (other and other not in part.study.proxies):
+                continue
+            mask = part.measured(proxy) if other is None else part.measured(proxy) & part.measured(other)
+            names = part.study.family_names
+            if scope.family and scope.family not in names:
+                continue
+            tasks.append(part.signs("family", mask, names.index(scope.family) if scope.family else None))
+        return weighted(tasks)
 
     @property
     def length(self) -> int:

@@ -80,6 +80,14 @@ def check_tables(
     if not targets:
         raise TableError("at least one target is needed")
     require_columns(population, [*REQUIRED_POPULATION, *targets, *axes])
+    repeated = population.columns[population.columns.duplicated()]
+    if len(repeated):
+        raise TableError(f"the population has several columns named {repeated[0]!r}; names must be unique")
+    for axis in axes:
+        if axis in (*REQUIRED_POPULATION, *targets):
+            raise TableError(
+                f"{axis!r} cannot be an axis: it is the target or a column with a meaning of its own"
+            )
     require_columns(measurements, REQUIRED_MEASUREMENTS)
     twice = population["cell"][population["cell"].duplicated()]
     if len(twice):

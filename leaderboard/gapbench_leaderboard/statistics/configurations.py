@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-
-class TableError(ValueError):
-    """A table that cannot be scored; the message says what is wrong and where."""
+from .errors import TableError as TableError
+from .quantities import levels, quantity
 
 
 @dataclass(frozen=True)
@@ -52,30 +51,26 @@ def numeric(frame: pd.DataFrame, column: str) -> NDArray[np.float64]:
     Raises:
         TableError: if the column holds text that is no number, naming the first such row.
     """
-    series = frame[column]
-    if isinstance(series, pd.DataFrame):
-        raise TableError(f"the table has {series.shape[1]} columns named {column!r}; names must be unique")
-    values = pd.to_numeric(series, errors="coerce")
-    bad = np.flatnonzero(values.isna().to_numpy() & series.notna().to_numpy())
-    if len(bad):
-        raise TableError(
-            f"column {column!r} holds text that is no number in {len(bad)} of {len(series)} rows, "
-            f"first {series.iloc[bad[0]]!r} in data row {bad[0] + 1}"
-        )
-    return values.to_numpy(dtype=np.float64, na_value=np.nan)
+    found = quantity(frame[column], column)
+    if found.words or found.unreadable:
+        both = replace(found, unreadable=tuple(sorted([*found.words, *found.unreadable], key=_row)))
+        raise TableError(both.complaint(column))
+    return found.values
+
+
+def _row(cell: tuple[int, object]) -> int:
+    return cell[0]
 
 
 def axis_codes(frame: pd.DataFrame, axes: Sequence[str]) -> NDArray[np.int64]:
     """Level of every axis in every row, shape (rows, axes); levels are numbered in sorted order.
 
-    An empty entry is a level of its own (a hyper-parameter that does not apply).
+    An empty entry is a level of its own (a hyper-parameter that does not apply); so are "NA" and "None".
     """
     require_columns(frame, axes)
     codes = np.zeros((len(frame), len(axes)), dtype=np.int64)
     for position, axis in enumerate(axes):
-        series = frame[axis]
-        code, _ = pd.factorize(series, sort=_sortable(series), use_na_sentinel=False)
-        codes[:, position] = code
+        codes[:, position] = levels(frame[axis], axis)
     return codes
 
 
@@ -135,8 +130,4 @@ def check_axes(axes: Sequence[str]) -> None:
     if not len(axes):
         raise TableError("at least one axis is needed")
     if len(set(axes)) < len(axes):
-        raise TableError(f"an axis is named twice: {', '.join(axes)}")
-
-
-def _sortable(series: pd.Series) -> bool:
-    return series.map(type).nunique() <= 1 or pd.api.types.is_numeric_dtype(series)
+        raise TableError(f"an axis is named twice: {', '.join(map(str, axes))}")

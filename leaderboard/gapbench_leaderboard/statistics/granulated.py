@@ -15,6 +15,7 @@ from .configurations import gather, group_codes
 from .dyads import Dyads
 from .pairs import LANES, Multiplicities
 from .rank import Variant, check_variant
+from .signs import Signs, sharing
 
 
 @dataclass(frozen=True)
@@ -80,6 +81,19 @@ class Cells:
     @property
     def count(self) -> int:
         return len(self.starts) - 1
+
+    def signs(self) -> Signs | None:
+        """The signs of the mean over cells; None without a cell."""
+        pairs = np.diff(self.starts)
+        if not len(pairs):
+            return None
+        sizes = np.round((1 + np.sqrt(1 + 8 * pairs)) / 2)
+        cells = float(len(pairs))  # which weigh equally
+        return Signs(
+            pairs=cells**2 / float((1 / pairs).sum()),
+            disjoint=cells**2 / float((1 / (sizes // 2)).sum()),
+            total=int(pairs.sum()),
+        )
 
 
 def axis_cells(codes: NDArray[np.int64], position: int) -> Cells:
@@ -154,6 +168,11 @@ def cell_mean_error(
     first = np.concatenate([cells.first for cells in used])
     second = np.concatenate([cells.second for cells in used])
     return Dyads.of(first, second, len(measure)).standard_error(np.concatenate(influences))
+
+
+def signs_over_axes(axes: Sequence[Cells]) -> Signs | None:
+    """The signs of the mean over axes, whose cells share configurations."""
+    return sharing([signs for cells in axes if (signs := cells.signs()) is not None])
 
 
 def cell_mean_replicates(

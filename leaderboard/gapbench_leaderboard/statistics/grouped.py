@@ -71,6 +71,14 @@ class Groups:
             )
         ]
 
+    def ranked(self, only: int | None = None) -> list[NDArray[np.intp]]:
+        """The members of the groups that can be ranked: two or more, of different targets; `only` one of them."""
+        return [
+            index
+            for number, index, target in zip(self.groups, self.members, self.target)
+            if target.levels > 1 and (only is None or number == only)
+        ]
+
     def tau(self, proxy: NDArray[np.float64], variant: Variant) -> GroupedTau:
         """tau of the proxy in each group."""
         return grouped(self.groups, self.counts(proxy), variant)

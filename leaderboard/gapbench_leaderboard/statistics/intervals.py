@@ -7,6 +7,7 @@ coefficients within small strata. The percentiles therefore give the shape of an
 centred on the original value and scaled to the standard error of the delete-one jackknife over configurations
 (Efron and Stein 1981), with Student's t in place of the normal distribution. Coefficients that end at +-1 are
 treated on Fisher's scale z = artanh, where their distribution is nearly normal (Fieller, Hartley, Pearson 1957).
+Where a coefficient rests on few signs, and where all agree, its interval is exact instead (`signs`).
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
+
+from .signs import Signs, exact_interval, exact_p, unanimous_interval, unanimous_p
 
 NAN_INTERVAL = (float("nan"), float("nan"))
 _MOST_AT_THE_END = 0.01
@@ -77,8 +80,9 @@ def interval(
     error: float | None = None,
     bounded: bool = True,
     level: float = 0.95,
+    signs: Signs | None = None,
 ) -> tuple[float, float]:
-    """Interval of a coefficient.
+    """Interval of a coefficient; never of width 0.
 
     Args:
         values: entry 0 is the original value, the others as `sampling` says; undefined ones (NaN) are left out.
@@ -86,24 +90,31 @@ def interval(
             they are.
         error: standard error, where it is known better than by the jackknife.
         bounded: the coefficient lies within [-1, 1]; otherwise it is a difference of two, within [-2, 2].
+        signs: the signs that it is a mean of; with few of them the interval is exact.
 
     Returns:
         (low, high), which contain the value; NaN for both where the value, its error or more than half of the
-        replicates are undefined.
+        replicates are undefined, and where replicates without a jackknife are all alike.
     """
-    value = float(values[0])
+    value, end = float(values[0]), 1.0 if bounded else 2.0
+    if signs is not None and signs.few:
+        return exact_interval(value, signs.disjoint, end, level) if np.isfinite(value) else NAN_INTERVAL
     replicates = values[1:] if sampling is None else sampling.bootstrap(values)
     drawn = replicates[np.isfinite(replicates)]
     if not np.isfinite(value) or len(drawn) < 2 or 2 * len(drawn) < len(replicates):
         return NAN_INTERVAL
     if sampling is None:
         low, high = np.percentile(drawn, _percents(level))
-        return min(float(low), value), max(float(high), value)
+        low, high = min(float(low), value), max(float(high), value)
+        return (low, high) if low < high else NAN_INTERVAL
+    if sampling.freedom < 1:
+        return NAN_INTERVAL if signs is None else exact_interval(value, signs.disjoint, end, level)
     spread = float(sampling.standard_error(values)) if error is None else error
     if not np.isfinite(spread):
         return NAN_INTERVAL
-    if spread == 0 or sampling.freedom < 1:
-        return value, value
+    disjoint = len(sampling.deleted) // 2 if signs is None else signs.disjoint
+    if spread == 0:
+        return unanimous_interval(value, disjoint, end, level)
     inside = np.abs(drawn) < 1
     if bounded and abs(value) < 1 and np.mean(~inside) <= _MOST_AT_THE_END:
         centre, tails = np.arctanh(value), _tails(np.arctanh(drawn[inside]), level, sampling.freedom)
@@ -111,8 +122,8 @@ def interval(
     else:
         low, high = value + _tails(drawn, level, sampling.freedom) * spread
     low, high = min(float(low), value), max(float(high), value)
-    end = 1.0 if bounded else 2.0
-    return max(-end, low), min(end, high)
+    low, high = max(-end, low), min(end, high)
+    return (low, high) if low < high else unanimous_interval(value, disjoint, end, level)
 
 
 def _tails(drawn: NDArray[np.float64], level: float, freedom: int) -> NDArray[np.float64]:
@@ -140,15 +151,23 @@ def _student_factor(level: float, freedom: int) -> float:
 
 
 def resampling_range(values: NDArray[np.float64], level: float = 0.95) -> tuple[float, float]:
-    """Percentiles of the replicates, without a claim of coverage (for maxima, percentiles, minima)."""
+    """Percentiles of the replicates, without a claim of coverage (for maxima, percentiles, minima).
+
+    NaN where these are equal: that resampling changes nothing makes nothing certain.
+    """
     drawn = values[1:][np.isfinite(values[1:])]
     if len(drawn) < 2 or 2 * len(drawn) < len(values) - 1:
         return NAN_INTERVAL
     low, high = np.percentile(drawn, _percents(level))
-    return float(low), float(high)
+    return (float(low), float(high)) if low < high else NAN_INTERVAL
 
 
-def two_sided_p(values: NDArray[np.float64], sampling: Sampling, reach: float = 1.0) -> NDArray[np.float64]:
+def two_sided_p(
+    values: NDArray[np.float64],
+    sampling: Sampling,
+    reach: float = 1.0,
+    signs: Signs | None = None,
+) -> NDArray[np.float64]:
     """p-values that values of shape (..., entries) are zero, original first; shape (...,).
 
     Value over its standard error against Student's t: the tails of a bootstrap cannot go below
@@ -162,12 +181,18 @@ def two_sided_p(values: NDArray[np.float64], sampling: Sampling, reach: float = 
 
     Args:
         reach: 1 for a coefficient, 2 for a difference of two.
+        signs: the signs that the values are means of, where they are known: with few of them the p-value is that
+            of the sign test, and of those that all agree the disjoint ones count.
     """
+    if signs is not None and (signs.few or sampling.freedom < 1):
+        first = np.asarray(values[..., 0], dtype=np.float64)
+        exact = [exact_p(v, signs.disjoint, reach) if np.isfinite(v) else np.nan for v in first.reshape(-1)]
+        return np.array(exact).reshape(first.shape)
     value, error = values[..., 0], sampling.standard_error(values)
     if sampling.freedom < 1:
         return np.full(value.shape, np.nan)
     ratio = np.divide(np.abs(value), error, out=np.zeros(value.shape), where=error > 0)
     p = 2.0 * stats.t.sf(ratio, sampling.freedom)
-    unanimous = 2.0 * (reach / (reach + np.abs(value))) ** (len(sampling.deleted) // 2)
-    p = np.where(error == 0, np.minimum(1.0, unanimous), p)
+    disjoint = len(sampling.deleted) // 2 if signs is None else signs.disjoint
+    p = np.where(error == 0, unanimous_p(value, disjoint, reach), p)
     return np.where(np.isfinite(value) & np.isfinite(error), p, np.nan)

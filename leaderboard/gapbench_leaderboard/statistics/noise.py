@@ -74,6 +74,33 @@ class JointNoise:
         return JointNoise(self.wrong[index])
 
 
+@dataclass(frozen=True)
+class SeveralTestSets:
+    """Networks on test sets of different sizes: examples are drawn jointly within a set, sets independently."""
+
+    sets: tuple[JointNoise, ...]
+    members: tuple[NDArray[np.intp], ...]
+    """The networks of each set, by position."""
+    joint: bool = True
+
+    def draw(self, random: np.random.Generator, draws: int) -> NDArray[np.float64]:
+        result = np.empty((draws, sum(len(index) for index in self.members)))
+        for noise, index in zip(self.sets, self.members):
+            result[:, index] = noise.draw(random, draws)
+        return result
+
+    def select(self, index: NDArray[np.intp]) -> SeveralTestSets:
+        place = {int(network): position for position, network in enumerate(index)}
+        kept = [
+            np.array([k for k, i in enumerate(own) if int(i) in place], dtype=np.intp) for own in self.members
+        ]
+        chosen = [(noise, own, part) for noise, own, part in zip(self.sets, self.members, kept) if len(part)]
+        return SeveralTestSets(
+            tuple(noise.select(part) for noise, _, part in chosen),
+            tuple(np.array([place[int(i)] for i in own[part]], dtype=np.intp) for _, own, part in chosen),
+        )
+
+
 def unpack_test(entry: Any, test_size: int | None, cell: str) -> NDArray[np.bool_]:
     """Test correctness of one network as booleans, shape (test_size,).
 
@@ -102,6 +129,26 @@ def unpack_test(entry: Any, test_size: int | None, cell: str) -> NDArray[np.bool
             f"correctness of cell {cell!r} must be a bool array of one dimension, or packed bits"
         )
     return array
+
+
+def noise_by_size(
+    cells: list[str], correctness: Mapping[str, Any], sizes: list[int | None]
+) -> JointNoise | SeveralTestSets:
+    """Joint noise of networks whose test sets have the sizes given: those of one size share theirs.
+
+    Raises:
+        TableError: as `joint_noise`, for the networks of each size.
+    """
+    by_size: dict[int | None, list[int]] = {}
+    for position, size in enumerate(sizes):
+        by_size.setdefault(size, []).append(position)
+    if len(by_size) < 2:
+        return joint_noise(cells, correctness, sizes)
+    groups = [by_size[size] for size in sorted(by_size, key=lambda size: -1 if size is None else size)]
+    return SeveralTestSets(
+        tuple(joint_noise([cells[i] for i in own], correctness, [sizes[i] for i in own]) for own in groups),
+        tuple(np.array(own, dtype=np.intp) for own in groups),
+    )
 
 
 def joint_noise(cells: list[str], correctness: Mapping[str, Any], sizes: list[int | None]) -> JointNoise:

@@ -21,6 +21,7 @@ from .resampling import (
     draw_configurations,
     generator,
 )
+from .signs import Signs, in_groups, signs_of
 
 
 @dataclass(frozen=True)
@@ -82,19 +83,22 @@ def within_stratum_tau(
     sampling = Sampling.of(replicates, [numbers])
     pooled = tau(count_pairs(order_of(x), order_of(y), drawn), variant)
     if len(frame):
-        grouped = Groups.of(group, y, drawn).tau(x, variant)
+        groups = Groups.of(group, y, drawn)
+        grouped = groups.tau(x, variant)
         within, used = grouped.mean(), int((grouped.weight[:, 0] > 0).sum())
+        signs = in_groups(groups.ranked(), member)
     else:
-        within, used = np.full(drawn.replicates, np.nan), 0
+        within, used, signs = np.full(drawn.replicates, np.nan), 0, None
+    pooled_signs = signs_of(member) if len(member) > 1 else None
     difference = pooled - within
     return WithinStrata(
         pooled=float(pooled[0]),
-        pooled_interval=interval(pooled, sampling),
+        pooled_interval=interval(pooled, sampling, signs=pooled_signs),
         within=float(within[0]),
-        within_interval=interval(within, sampling),
+        within_interval=interval(within, sampling, signs=signs),
         difference=float(difference[0]),
-        difference_interval=interval(difference, sampling, bounded=False),
-        simpson=simpson_flag(pooled, within, sampling),
+        difference_interval=interval(difference, sampling, bounded=False, signs=signs),
+        simpson=simpson_flag(pooled, within, sampling, pooled_signs, signs),
         unreliable=count < FEW_CONFIGURATIONS,
         strata_used=used,
         strata_skipped=len(np.unique(group)) - used,
@@ -102,7 +106,11 @@ def within_stratum_tau(
 
 
 def simpson_flag(
-    pooled: NDArray[np.float64], within: NDArray[np.float64], sampling: Sampling | None = None
+    pooled: NDArray[np.float64],
+    within: NDArray[np.float64],
+    sampling: Sampling | None = None,
+    pooled_signs: Signs | None = None,
+    within_signs: Signs | None = None,
 ) -> bool:
     """True where a pooled correlation is not borne out within the strata.
 
@@ -113,13 +121,16 @@ def simpson_flag(
         pooled: entry 0 the original value, the others bootstrap replicates (and deletions).
         within: likewise, of the same replicates.
         sampling: how the arrays are laid out; see `interval`.
+        pooled_signs, within_signs: the signs that both rest on; the difference rests on those within.
     """
-    if not (np.isfinite(pooled[0]) and np.isfinite(within[0])) or _contains_zero(interval(pooled, sampling)):
+    if not (np.isfinite(pooled[0]) and np.isfinite(within[0])):
+        return False
+    if _contains_zero(interval(pooled, sampling, signs=pooled_signs)):
         return False
     if pooled[0] * within[0] < 0:
         return True
-    difference = interval(pooled - within, sampling, bounded=False)
-    return _contains_zero(interval(within, sampling)) and not _contains_zero(difference)
+    difference = interval(pooled - within, sampling, bounded=False, signs=within_signs)
+    return _contains_zero(interval(within, sampling, signs=within_signs)) and not _contains_zero(difference)
 
 
 def _contains_zero(limits: tuple[float, float]) -> bool:

@@ -221,6 +221,50 @@ def test_a_table_that_does_not_fit_is_told(place, change, words):
         import_population(**{**arguments(place), **change})
 
 
+@pytest.mark.parametrize(
+    "name", ["gap", "status", "seed", "family", "task", "parameters", "cell", "train_loss"]
+)
+def test_an_axis_called_like_a_column_is_refused_before_anything_is_measured(place, name):
+    with pytest.raises(GapbenchError, match=f"--axes: '{name}' is a column of population.csv"):
+        import_population(**{**arguments(place), "axes": ["learning_rate", name]})
+    assert not (arguments(place)["out"] / "run.sqlite").exists()
+
+
+def test_sizes_as_axes_and_words_as_levels_have_one_column_with_right_values(place):
+    lines = (place / "table.csv").read_text().splitlines()
+    rows = [f"{line},{level},60" for line, level in zip(lines[1:], ["NA", "None", "x", "NA", "None", "x"])]
+    (place / "table.csv").write_text("\n".join([lines[0] + ",kind,train_size", *rows]) + "\n")
+    given = {
+        **arguments(place),
+        "axes": ["kind", "train_size", "test_size"],
+        "proxies": ["param_norm"],
+    }
+    found = import_population(**given).population
+    assert not found.columns.duplicated().any()
+    assert found["kind"].tolist() == ["NA", "None", "x", "NA", "None", "x"]
+    assert set(found["train_size"]) == {60}
+    assert set(found["test_size"]) == {500}
+    wrong = [row[:-2] + "50" for row in rows]
+    (place / "table.csv").write_text("\n".join([lines[0] + ",kind,train_size", *wrong]) + "\n")
+    with pytest.raises(GapbenchError, match=r"row 1: train_size = 50, but .* holds 60 examples"):
+        import_population(**{**given, "out": place / "other"})
+
+
+def test_files_named_by_numbers_and_losses_that_are_missing(place):
+    for seed in range(6):
+        torch.save(network(seed).state_dict(), place / f"00{seed}")
+    text = (place / "table.csv").read_text().replace("net", "00").replace(".safetensors", "")
+    lines = text.splitlines()
+    losses = ["train_loss,test_loss,initial", *["0.1,0.5,NA", "0.1,NA,", ",,", "1e-2,0.25,None", ",,", ",,"]]
+    (place / "table.csv").write_text("\n".join(f"{a},{b}" for a, b in zip(lines, losses)) + "\n")
+    found = import_population(**{**arguments(place), "proxies": ["param_norm"]}).population
+    assert found["loss_gap"].tolist()[:1] == [pytest.approx(0.4)]
+    assert found["loss_gap"].notna().tolist() == [True, False, False, True, False, False]
+    (place / "table.csv").write_text((place / "table.csv").read_text().replace("0.1,0.5", "0.1,high"))
+    with pytest.raises(GapbenchError, match="'high' in data row 1"):
+        import_population(**{**arguments(place), "out": place / "other"})
+
+
 def test_a_bad_row_is_named(place):
     text = (place / "table.csv").read_text()
     (place / "table.csv").write_text(text.replace("net2.safetensors", "net9.safetensors"))

@@ -8,8 +8,9 @@ const HEAT_KINDS = [
 
 // The columns of a heat map: title, and the row of scores of a proxy.
 function heatColumns(kind, state) {
-  if (kind === "task") return board.tasks.map((task) => ({ title: task, row: (proxy) => scoreRow(scope(state.target, task, state.family), "tau", proxy) }));
-  if (kind === "family") return board.families.map((family) => ({ title: family, row: (proxy) => scoreRow(scope(state.target, state.task, family), "tau", proxy) }));
+  const column = (title, index, name) => ({ title, row: (proxy) => scoreRow(index, name, proxy), pairs: (proxy) => score(index, `pairs:${name}`, proxy) });
+  if (kind === "task") return board.tasks.map((task) => column(task, scope(state.target, task, state.family), "tau"));
+  if (kind === "family") return board.families.map((family) => column(family, scope(state.target, state.task, family), "tau"));
   const estimator = kind === "axis" ? "granulated" : "tau_within";
   const tasks = kind === "fixed" && !state.task ? board.tasks : [state.task];
   const columns = [];
@@ -18,21 +19,21 @@ function heatColumns(kind, state) {
     for (const name of index.keys()) {
       if (!name.startsWith(`${estimator}:`)) continue;
       const axis = name.slice(estimator.length + 1);
-      columns.push({ title: tasks.length > 1 ? `${axis} (${task})` : axis, row: (proxy) => scoreRow(index, name, proxy) });
+      columns.push(column(tasks.length > 1 ? `${axis} (${task})` : axis, index, name));
     }
   }
   return columns;
 }
 
-// Whether the interval of a row of scores leaves out 0; where all pairs agree, there is no interval to speak of.
+// Whether the interval of a row of scores leaves out 0: with few pairs, whether the sign test has p < 0.05.
 function firm(row) {
   const low = scores.low[row], high = scores.high[row];
   return typeof low === "number" && low !== high && (low > 0 || high < 0);
 }
 
-function heatCell(row, title) {
+function heatCell(row, pairs, title) {
   const value = row < 0 ? null : scores.value[row];
-  const said = row < 0 ? "not defined" : `${rounded(value, 3)} ${scores.low[row] === scores.high[row] && value ? "(all pairs agree: no interval)" : interval(scores.low[row], scores.high[row])}, ${plural(scores.models[row], "network")}`;
+  const said = row < 0 ? "not defined" : `${rounded(value, 3)} ${interval(scores.low[row], scores.high[row])}, ${typeof pairs === "number" ? `${plural(pairs, "pair")} of ` : ""}${plural(scores.models[row], "network")}`;
   const cell = element("td", { "data-value": exact(value), class: row < 0 || firm(row) ? null : "weak", "aria-label": `${rounded(value, 2)}: ${said}` }, rounded(value, 2));
   const tell = (event) => showTip(`${title}\n${said}`, event.clientX, event.clientY);
   cell.addEventListener("pointermove", tell);
@@ -43,7 +44,7 @@ function heatCell(row, title) {
 
 function drawHeat(state) {
   const kind = HEAT_KINDS.find(([key]) => key === state.heat) || HEAT_KINDS[0];
-  byId("heat-about").textContent = `${kind[2]} Pale: the interval contains 0, or there is none.`;
+  byId("heat-about").textContent = `${kind[2]} Pale: the interval contains 0, or there is none. Point at a cell for the number of pairs that it rests on.`;
   const columns = heatColumns(kind[0], state);
   const rows = sortedRanking(ranking(state.target, state.task, state.family).filter((row) => state.keeps(row)), state);
   const empty = !columns.length || !rows.length;
@@ -55,7 +56,7 @@ function drawHeat(state) {
   for (const row of rows) {
     body.append(element("tr", { "data-proxy": row.proxy, class: row.proxy === state.proxy ? "chosen" : "" },
       element("th", { scope: "row", class: `text name${row.baseline ? " base" : ""}` }, breakable(row.proxy)),
-      ...columns.map((column) => heatCell(column.row(row.proxy), `${row.proxy}, ${column.title}`))));
+      ...columns.map((column) => heatCell(column.row(row.proxy), column.pairs(row.proxy), `${row.proxy}, ${column.title}`))));
   }
   byId("heat").append(element("thead", {}, head), body);
   attribute(byId("heat-place"), "class", rows.length > TALL ? "wide tall" : "wide");

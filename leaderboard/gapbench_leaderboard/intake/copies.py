@@ -1,0 +1,39 @@
+"""Rows that a table holds more than once: they would pass for seeds without any spread."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from gapbench_leaderboard.statistics.errors import TableError
+from gapbench_leaderboard.statistics.quantities import levels
+
+from .row_numbers import row_numbers
+
+_MOST_NAMED = 10
+
+
+def copies(frame: pd.DataFrame) -> NDArray[np.bool_]:
+    """Rows that equal an earlier one in every column but those that number the rows, shape (rows,)."""
+    numbering = set(row_numbers(frame))
+    codes = [_codes(frame.iloc[:, k]) for k, name in enumerate(frame.columns) if name not in numbering]
+    if not codes:
+        return np.zeros(len(frame), dtype=bool)
+    return pd.DataFrame(np.column_stack(codes)).duplicated().to_numpy()
+
+
+def named_rows(rows: Sequence[Any] | NDArray[np.intp]) -> str:
+    """Positions from 0 as data rows for a message, the first of many."""
+    first = ", ".join(str(int(row) + 1) for row in rows[:_MOST_NAMED])
+    return f"data row{'s' if len(rows) > 1 else ''} {first}{', ...' if len(rows) > _MOST_NAMED else ''}"
+
+
+def _codes(column: pd.Series[Any]) -> NDArray[np.int64]:
+    try:
+        return levels(column)
+    except TableError:  # lists and the like are equal if they read alike
+        return levels(column.map(repr))
