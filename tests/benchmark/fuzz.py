@@ -75,12 +75,11 @@ class RandomNetwork(nn.Module):
         return count - 1 if self.number(3) else self.number(count)
 
     def step(self, count: int):
-        kinds = [
-            "linear", "linear", "linear", "activation", "activation", "tied", "batch norm",
-            "layer norm", "group norm", "rms norm", "layer scale", "shift", "add", "concatenate", "gate", "reorder", "attention",
-            "residual", "weight norm", "spectral norm", "convolution", "checkpoint", "number", "maxout", "pool",
-            "softmax", "normalise", "two readers", "raw", "stop", "batch mean", "linear without bias", "pad",
-        ]  # fmt: skip
+        kinds = (
+            "linear,linear,linear,activation,activation,tied,batch norm,layer norm,group norm,rms norm,layer scale,"
+            "shift,add,concatenate,gate,reorder,attention,residual,weight norm,spectral norm,convolution,checkpoint,"
+            "number,maxout,pool,softmax,normalise,two readers,raw,stop,batch mean,linear without bias,pad"
+        ).split(",")
         kind = str(self.choose(kinds))
         a, b = self.earlier(count), self.earlier(count)
         return kind, (a, b), self.operation(kind, a, b)

@@ -7,6 +7,7 @@ gradient need be stored. A convolution is the same on unfolded inputs.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Mapping
 
@@ -275,7 +276,6 @@ def _one_by_one(
 
     rows = []
     with torch.enable_grad(), plain_kernels():
-        for i in range(len(inputs)):
-            example = inputs[i : i + 1]
-            rows.append(with_parameters_of(model, leaves, lambda network, x=example: squares(network, x)))
+        for example in inputs.split(1):
+            rows.append(with_parameters_of(model, leaves, functools.partial(squares, example=example)))
     return torch.tensor(rows, dtype=torch.float64, device=inputs.device)
