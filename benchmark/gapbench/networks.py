@@ -5,7 +5,11 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+import torch
 from torch import Tensor, nn
+from torch.func import functional_call
+
+from gapbench.errors import GapbenchError
 
 
 def copied(network: nn.Module) -> nn.Module:
@@ -19,3 +23,43 @@ def copied(network: nn.Module) -> nn.Module:
             if isinstance(value, Tensor) and not value.is_leaf:
                 memo[id(value)] = value.detach().clone()
     return copy.deepcopy(network, memo)
+
+
+def check_copies(network: nn.Module, inputs: Tensor) -> None:
+    """Raise `GapbenchError` where a deep copy does not compute with its own parameters.
+
+    Functions that capture layers (`self.part = lambda x: self.layer(x)`) are not copied with them: a copy goes on
+    using the layers of the original, and whatever is done to it is not seen. The copy gets other parameters and is
+    compared with the network itself under the same ones. Draws from the global random state; a network that
+    cannot be copied or evaluated is left to whoever needs its copies.
+    """
+    try:
+        other = copied(network)
+    except Exception:
+        return
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for p in other.parameters():
+            if p.is_floating_point():
+                size = 0.1 * float(p.double().pow(2).mean().sqrt()) + 1e-3 if p.numel() else 0.0
+                noise = size * torch.randn(p.shape, generator=generator, dtype=torch.float64)
+                p.add_(noise.to(device=p.device, dtype=p.dtype))
+        tensors = {**dict(other.named_parameters()), **dict(other.named_buffers())}
+        try:
+            torch.manual_seed(0)
+            expected = functional_call(
+                network, {k: t.detach().clone() for k, t in tensors.items()}, (inputs,)
+            )
+            torch.manual_seed(0)
+            found = other(inputs)
+        except (RuntimeError, TypeError, ValueError, IndexError):
+            return
+    if not isinstance(found, Tensor) or not isinstance(expected, Tensor) or not found.is_floating_point():
+        return
+    scale = float(expected.abs().max()) if expected.numel() else 0.0
+    allowed = 1e3 * torch.finfo(found.dtype).eps * max(scale, 1e-3)
+    if not torch.allclose(found, expected, rtol=0.0, atol=allowed, equal_nan=True):
+        raise GapbenchError(
+            "A copy of the network does not compute with its own parameters: something in it captures layers "
+            "(a lambda or a function kept as an attribute). Write it as a method, or give it the module."
+        )

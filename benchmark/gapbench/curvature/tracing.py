@@ -18,6 +18,8 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten
 
+from gapbench.errors import GapbenchError
+
 # Operators whose result has the shape and type of their argument, not its values.
 FACTORIES = frozenset(
     "new_zeros new_ones new_full new_empty zeros_like ones_like full_like empty_like".split()
@@ -221,6 +223,10 @@ def trace(model: nn.Module, example: Tensor) -> Trace:
     start = recorder.leaf(example, "input")
     with plain_kernels(), recorder:
         output = model(example)
+    if not isinstance(output, Tensor):
+        raise GapbenchError(
+            f"The network must return one tensor, not {type(output).__name__}: wrap it in a module that picks one."
+        )
     volatile = frozenset(i for i, s in enumerate(recorder.storages) if s in recorder.written)
     return Trace(
         tuple(recorder.nodes),

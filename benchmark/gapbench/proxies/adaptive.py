@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from gapbench.proxies.ascents import Ascents, maximum_details
-from gapbench.proxies.options import count, norm_of
+from gapbench.proxies.options import count, coverage, group_of, norm_of
 from gapbench.proxies.registry import proxy
 from gapbench.proxies.results import Estimate
 
@@ -72,9 +72,11 @@ def sharpness_adaptive_quotient(
     An invariant of rescalings of units and of output scales of normalisations, as is the adaptive metric. The last
     ascent starts from the projection of the full space's own maximiser.
     """
+    symmetry = group_of(context)
     ascents = _ascents(context, radius, norm, steps, restarts)
     best = ascents.quotient()
-    return Estimate(best.value, details=_details(best, ascents) | {"rescalings": context.symmetry.rescalings})
+    details = {"rescalings": symmetry.rescalings, "coverage": coverage(symmetry)}
+    return Estimate(best.value, details=_details(best, ascents) | details)
 
 
 @proxy("sharpness_average_adaptive", reference="Andriushchenko et al. 2023, section 2")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from gapbench.proxies import hessian, sharpness
 from gapbench.proxies.ascents import ascent_seed
+from gapbench.proxies.options import coverage, group_of
 from gapbench.proxies.registry import proxy
 from gapbench.proxies.results import Estimate
 
@@ -33,6 +34,7 @@ BASES: dict[str, Callable[..., Estimate]] = {
 def _balanced(name: str, base: Callable[..., Estimate]) -> Callable[..., Estimate]:
     @functools.wraps(base)
     def measured(context: Context, **options: Any) -> Estimate:
+        covered = coverage(group_of(context))
         at_balance = context.balanced
         at_balance._cache["seed"] = context._cache.get("seed", 0)
         at_balance._cache["ascent_seed"] = ascent_seed(context)
@@ -40,7 +42,9 @@ def _balanced(name: str, base: Callable[..., Estimate]) -> Callable[..., Estimat
         found = base(at_balance, **options)
         context._cache["charged"] = context._cache.get("charged", 0.0) + at_balance._cache["charged"]
         return Estimate(
-            found.value, found.standard_error, {**found.details, "balanced_norm": context.balanced_norm}
+            found.value,
+            found.standard_error,
+            {**found.details, "balanced_norm": context.balanced_norm, "coverage": covered},
         )
 
     measured.__doc__ = f"`{name}` at the balanced representative of the orbit.\n\n{base.__doc__}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gapbench.proxies.ascents import maximum_details
-from gapbench.proxies.options import count, orbit_details
+from gapbench.proxies.options import count, group_of, orbit_details
 from gapbench.proxies.registry import proxy
 from gapbench.proxies.results import Estimate, NotApplicable
 
@@ -32,7 +32,7 @@ def sharpness_geodesic(
         raise ValueError(f"radius = {radius!r} must be positive")
     steps, restarts = count("steps", steps, 1), count("restarts", restarts, 1)
     try:
-        surface = GeodesicSurface(context.landscape, context.symmetry, metric)
+        surface = GeodesicSurface(context.landscape, group_of(context), metric)
     except NoMetric as reason:
         raise NotApplicable(str(reason)) from reason
     best = maximise(surface, radius, steps, restarts, context.generator, surface.project)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gapbench.proxies.options import orbit_details
+from gapbench.proxies.options import group_of, orbit_details
 from gapbench.proxies.registry import proxy
 from gapbench.proxies.results import Estimate
 
@@ -66,10 +66,9 @@ def hessian_trace_quotient(context: Context, *, probes: int = 32, exact_below: i
     """
     from gapbench.symmetry.traces import tangent_trace
 
+    symmetry = group_of(context)
     full = hessian_trace(context, probes=probes, exact_below=exact_below)
-    along = tangent_trace(
-        context.landscape, context.symmetry, context.gradient, context.generator, int(probes)
-    )
+    along = tangent_trace(context.landscape, symmetry, context.gradient, context.generator, int(probes))
     error = ((full.standard_error or 0.0) ** 2 + along.standard_error**2) ** 0.5
     details = {
         **full.details,

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from gapbench.curvature.heads import check_loss, class_logits, regression_targets
 from gapbench.errors import GapbenchError, NotDefined
+from gapbench.networks import check_copies
 from gapbench.proxies.context import Context
 from gapbench.proxies.guard import guarded
 from gapbench.proxies.memory import PeakMemory
@@ -157,6 +158,8 @@ def _outputs(network: nn.Module, inputs: Tensor) -> Tensor:
                 f"The network cannot be evaluated on inputs of shape {tuple(inputs.shape)} and type "
                 f"{str(inputs.dtype).removeprefix('torch.')}: {type(error).__name__}: {error}"
             ) from error
+        if isinstance(outputs, Tensor):
+            check_copies(network, inputs[:2])
     if not isinstance(outputs, Tensor):
         raise GapbenchError(
             f"The network must return one tensor, not {type(outputs).__name__}: pick it with "

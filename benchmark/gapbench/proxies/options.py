@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from gapbench.proxies.results import NotApplicable
+
 if TYPE_CHECKING:
     from gapbench.proxies.context import Context
+    from gapbench.symmetry import Symmetry
 
 
 def radius_of(context: Context, radius: float, relative_radius: float | None) -> float:
@@ -33,6 +36,34 @@ def norm_of(norm: str) -> str:
     return norm
 
 
+def group_of(context: Context) -> Symmetry:
+    """The group that a quotient proxy divides by.
+
+    Raises `NotApplicable` where nothing was found because operations were not understood, or what was found did
+    not keep the function: the value would be that of the full space under another name.
+    """
+    symmetry = context.symmetry
+    if not symmetry.dimension and (symmetry.uncovered or symmetry.dropped):
+        raise NotApplicable(f"no symmetry was found: {_missing(symmetry)}")
+    return symmetry
+
+
+def _missing(symmetry: Symmetry) -> str:
+    parts = []
+    if symmetry.uncovered:
+        parts.append("not understood are " + ", ".join(sorted(symmetry.uncovered)))
+    if symmetry.dropped:
+        parts.append("not confirmed was " + ", ".join(symmetry.dropped))
+    return "; ".join(parts)
+
+
+def coverage(symmetry: Symmetry) -> str:
+    """ "whole group", "no symmetry found", or "partly covered: " and what was not."""
+    if symmetry.uncovered or symmetry.dropped:
+        return f"partly covered: {_missing(symmetry)}"
+    return "whole group" if symmetry.dimension else "no symmetry found"
+
+
 def orbit_details(context: Context) -> dict[str, Any]:
     """What every quotient value reports about the group that it divides by."""
     symmetry = context.symmetry
@@ -42,5 +73,7 @@ def orbit_details(context: Context) -> dict[str, Any]:
         "k_over_d": symmetry.dimension / d,
         "certificate": None if symmetry.certificate is None else symmetry.certificate.error,
         "families": symmetry.kinds(),
+        "coverage": coverage(symmetry),
         "uncovered": dict(symmetry.uncovered),
+        "dropped": list(symmetry.dropped),
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gapbench.proxies.ascents import Ascents, maximum_details
-from gapbench.proxies.options import count, orbit_details, radius_of
+from gapbench.proxies.options import count, group_of, orbit_details, radius_of
 from gapbench.proxies.registry import proxy
 from gapbench.proxies.results import Estimate
 
@@ -64,6 +64,7 @@ def sharpness_quotient(
     the share k / d, the certificate's error and the make-up are reported. As many ascents and steps as in
     `sharpness_full`, whose value is never smaller; the last from the projection of the full space's own maximiser.
     """
+    group_of(context)
     radius = radius_of(context, radius, relative_radius)
     ascents = _ascents(context, radius, steps, restarts)
     best = ascents.quotient()
@@ -103,7 +104,7 @@ def sharpness_average_quotient(
         radius,
         count("samples", samples, 2),
         context.generator,
-        context.symmetry.project,
+        group_of(context).project,
     )
     details = {"radius": radius, "samples": samples} | orbit_details(context)
     return Estimate(found.value, found.standard_error, details)

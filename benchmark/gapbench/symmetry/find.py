@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from gapbench.curvature.tracing import trace
 from gapbench.errors import GapbenchError
-from gapbench.networks import copied
+from gapbench.networks import check_copies, copied
 from gapbench.symmetry.bound import Bound, bind
 from gapbench.symmetry.certificate import Certificate, certify, drop_failing
 from gapbench.symmetry.detection import Detected, detect
@@ -144,12 +144,15 @@ def find(network: nn.Module, example_inputs: Tensor, logit_shift: bool = False) 
     check_network(network)
     modes = [(m, m.training) for m in network.modules()]
     network.eval()
+    state = torch.get_rng_state()
     try:
+        check_copies(network, example_inputs[:TRACED])
         symmetry = build(network, example_inputs[:LOOKED_AT], logit_shift)
         symmetry.certificate = drop_failing(symmetry)
         _measure(symmetry)
         return symmetry
     finally:
+        torch.set_rng_state(state)
         for module, mode in modes:
             module.training = mode
 
@@ -158,7 +161,11 @@ def check_network(network: nn.Module) -> None:
     """Raise `GapbenchError` for a network without parameters, or with some that are not finite or complex."""
     if not any(True for _ in network.parameters()):
         raise GapbenchError("The network has no parameters.")
+    if any(isinstance(module, torch.jit.ScriptModule) for module in network.modules()):
+        raise GapbenchError("The network is scripted (torch.jit): give the nn.Module that it was made from.")
     for name, tensor in [*network.named_parameters(), *network.named_buffers()]:
+        if torch.nn.parameter.is_lazy(tensor):
+            raise GapbenchError("The network has uninitialised (lazy) parameters: evaluate it once first.")
         if tensor.is_complex():
             raise GapbenchError(f"The tensor {name} is complex: symmetries are found for real networks only.")
         if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
