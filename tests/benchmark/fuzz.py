@@ -77,8 +77,9 @@ class RandomNetwork(nn.Module):
     def step(self, count: int):
         kinds = (
             "linear,linear,linear,activation,activation,tied,batch norm,layer norm,group norm,rms norm,layer scale,"
-            "shift,add,concatenate,gate,reorder,attention,residual,weight norm,spectral norm,convolution,"
-            "checkpoint,number,maxout,pool,softmax,normalise,two readers,raw,stop,batch mean,linear without bias,pad"
+            "shift,add,concatenate,gate,reorder,attention,residual,weight norm,spectral norm,"
+            "convolution,checkpoint,number,maxout,pool,softmax,normalise,two readers,raw,stop,"
+            "batch mean,linear without bias,pad"
         ).split(",")
         kind = str(self.choose(kinds))
         a, b = self.earlier(count), self.earlier(count)
