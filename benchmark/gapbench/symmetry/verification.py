@@ -9,7 +9,7 @@ from gapbench.curvature.tracing import plain_kernels
 from gapbench.networks import copied
 
 ACCEPTED = 1e-9  # change of outputs in float64, relative to their largest modulus
-ROUNDING = 2.0**13  # the same for a type with rounding unit u: at most `ROUNDING` u
+ROUNDING = 2.0**13  # units of rounding by which outputs may change in the network's own type
 LOOKED_AT = 16  # given inputs that are looked at, besides random ones
 RANDOM = 4
 
@@ -70,9 +70,12 @@ def largest_change(before: nn.Module, after: nn.Module, example: Tensor, logit_s
 
 
 def rounded_change(before: nn.Module, after: nn.Module, example: Tensor, logit_shift: bool = False) -> float:
-    """`change` between two networks of one type, in units of what its rounding may do (`ROUNDING` u)."""
+    """`change` between two networks of one type, in units of what its rounding may do.
+
+    That is `ROUNDING` times the type's rounding unit, and `ACCEPTED` at least.
+    """
     kind = next(before.parameters()).dtype
     inputs = probes(example)
     inputs = inputs.to(kind) if inputs.is_floating_point() else inputs
     moved = change(outputs(before, inputs, logit_shift), outputs(after, inputs, logit_shift))
-    return moved / (ROUNDING * torch.finfo(kind).eps)
+    return moved / max(ACCEPTED, ROUNDING * torch.finfo(kind).eps)

@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+import gapbench
 from benchmark.symmetry import zoo
 from benchmark.symmetry.siblings import siblings
 from gapbench.errors import GapbenchError
@@ -150,3 +151,18 @@ def test_the_group_is_never_larger_than_the_null_space(name):
     )
     values = torch.linalg.svdvals(zoo.jacobian(network, x))
     assert find(network, given[:2]).dimension <= d - int((values > 1e-11 * values[0]).sum())
+
+
+@pytest.mark.parametrize("family", gapbench.list_models())
+def test_freshly_built_families_keep_their_function(family):
+    """Shifts that are still zero, gains that are still one: decisions must not depend on it."""
+    task = gapbench.load_task("digits_rotations", train_size=40, label_noise=0.0, seed=0)
+    network = gapbench.build_model(family, width=0.125, input_shape=task.input_shape, num_classes=10, seed=0)
+    network = network.double().eval()
+    x = task.train.inputs[:12].double()
+    symmetry = find(network, x[:2])
+    assert not symmetry.dropped
+    with torch.no_grad():
+        before = network(x)
+        for changed in (symmetry.transform(seed=0, strength=0.5), symmetry.balanced()):
+            assert (changed(x) - before).abs().max() <= 1e-8 * before.abs().max()
