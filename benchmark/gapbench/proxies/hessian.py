@@ -34,21 +34,21 @@ def shared_trace(context: Context, probes: int, exact_below: int) -> TraceEstima
     return found
 
 
-@proxy("hessian_trace", version=2, reference="Hutchinson 1990; exact where tr H = tr G")
+@proxy("hessian_trace", version=3, reference="Hutchinson 1990; exact where tr H = tr G")
 def hessian_trace(context: Context, *, probes: int = 32, exact_below: int = 4096) -> Estimate:
     """Trace of the loss Hessian.
 
     Exact, with standard error 0, for networks that are piecewise affine in each parameter tensor (ReLU,
-    pooling, batch normalisation), and for at most `exact_below` parameters. Otherwise the exact Gauss-Newton
-    trace plus Hutchinson's estimate of the rest with `probes` Rademacher vectors; the standard error covers
-    the probes, not the choice of examples.
+    pooling, batch normalisation), and for at most `exact_below` parameters where their Hessian products are
+    cheap (always up to 512). Otherwise the exact Gauss-Newton trace plus Hutchinson's estimate of the rest
+    with `probes` Rademacher vectors; the standard error covers the probes, not the choice of examples.
     """
     found = shared_trace(context, probes, exact_below)
     details = {"method": found.method, "gauss_newton_trace": found.gauss_newton, **found.details}
     return Estimate(found.value, found.standard_error, details)
 
 
-@proxy("hessian_trace_per_dimension", reference="tr H / d")
+@proxy("hessian_trace_per_dimension", version=2, reference="tr H / d")
 def hessian_trace_per_dimension(context: Context, *, probes: int = 32, exact_below: int = 4096) -> Estimate:
     """Trace of the loss Hessian divided by the number of parameters. Options as in `hessian_trace`."""
     found = hessian_trace(context, probes=probes, exact_below=exact_below)
@@ -56,7 +56,7 @@ def hessian_trace_per_dimension(context: Context, *, probes: int = 32, exact_bel
     return Estimate(found.value / d, _divided(found.standard_error, d), {**found.details, "d": d})
 
 
-@proxy("hessian_trace_quotient", reference="tr(PHP), P the projection on the horizontal space")
+@proxy("hessian_trace_quotient", version=2, reference="tr(PHP), P the projection on the horizontal space")
 def hessian_trace_quotient(context: Context, *, probes: int = 32, exact_below: int = 4096) -> Estimate:
     """Trace of the loss Hessian within the horizontal space of the network's symmetries.
 
@@ -80,7 +80,7 @@ def hessian_trace_quotient(context: Context, *, probes: int = 32, exact_below: i
     return Estimate(full.value - along.value, error, details)
 
 
-@proxy("hessian_trace_quotient_per_dimension", reference="tr(PHP) / (d - k)")
+@proxy("hessian_trace_quotient_per_dimension", version=2, reference="tr(PHP) / (d - k)")
 def hessian_trace_quotient_per_dimension(
     context: Context, *, probes: int = 32, exact_below: int = 4096
 ) -> Estimate:
