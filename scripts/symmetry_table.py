@@ -21,8 +21,9 @@ HEADER = """# Symmetries of the model families
 Made by `python scripts/symmetry_table.py`; each row is one network in evaluation mode with random weights and
 statistics, found by `gapbench.symmetry.find`. **d**: parameters; **k**: dimension of the group's orbit (the rank
 of all tangents); **certificate**: largest relative change of an output under random finite transformations of
-every family, in float64; **not covered**: operations that were not understood and block what touches them, so
-that k may be too small (never too large).
+every family, and of all together, in float64, at the network's own, at generic and at fresh parameters;
+**not covered**: operations that were not understood and block what touches them, so that k may be too small
+(never too large).
 
 """
 FOOTER = """

@@ -103,10 +103,12 @@ def test_checkpointing_changes_nothing(proxy, reentrant):
     assert values[0] == pytest.approx(values[1], rel=1e-6)
 
 
-@pytest.mark.parametrize("proxy", KINDS)
+SPLIT = ["convolution 1d", "tied", "sequence of logits", "batch centred", "squeezed", "one output"]
+
+
 @pytest.mark.parametrize(
-    "name",
-    ["convolution 1d", "tied", "prelu", "sequence of logits", "batch centred", "squeezed", "one output"],
+    ("name", "proxy"),
+    [("prelu", proxy) for proxy in gapbench.list_proxies()] + [(n, proxy) for n in SPLIT for proxy in KINDS],
 )
 def test_values_do_not_depend_on_how_many_examples_are_evaluated_at_once(name, proxy):
     stranger = strangers.make({**GOOD, **MIXING}[name])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -60,8 +60,11 @@ class Point:
 
 def points(
     symmetry: Symmetry, seed: int, names: Sequence[str] = ("own", "generic", "special")
-) -> list[Point]:
-    """The points at which families are tried. What was dropped from `symmetry` is dropped there too."""
+) -> Iterator[Point]:
+    """The points at which families are tried, one after the other, since each holds a copy of the network.
+
+    What was dropped from `symmetry` is dropped there too.
+    """
     from gapbench.symmetry.find import build
 
     makers: dict[str, Callable[[], nn.Module]] = {
@@ -70,7 +73,6 @@ def points(
         "special": lambda: special_copy(symmetry, seed),
     }
     example = symmetry.example.double() if symmetry.example.is_floating_point() else symmetry.example
-    found = []
     for name in names:
         network = makers[name]()
         if name == "own":
@@ -82,8 +84,8 @@ def points(
         inputs = probes(example) if name == "own" else example[:2]
         before = outputs(network, inputs, symmetry.logit_shift)
         if name == "own" or bool(before.isfinite().all()):
-            found.append(Point(name, there, inputs, before))
-    return found
+            yield Point(name, there, inputs, before)
+        del network, there, before  # before the next copy is made
 
 
 def certify(
@@ -116,6 +118,7 @@ def certify(
             errors[kind] = max(errors.get(kind, 0.0), error)
             moved[kind] = max(moved.get(kind, 0.0), float((now - theta).norm()) / size)
         by_point[point.name] = worst
+        del point, there
     return Certificate(max(errors.values(), default=0.0), errors, moved, by_point)
 
 
@@ -232,6 +235,7 @@ def _failing_one_by_one(
                     draw = generator_of_norm(item, draw, 0.5)
                 if not point.change(item.finite(bound.theta, draw)) <= ACCEPTED:
                     removed.setdefault(kind, set()).add(key)
+        del point, bound, parts
     return removed
 
 
