@@ -1,13 +1,14 @@
-"""Copies of networks."""
+"""Copies of networks, and networks that hold other parameters for a while."""
 
 from __future__ import annotations
 
+import contextlib
 import copy
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call
 
 from gapbench.errors import GapbenchError
 
@@ -23,6 +24,36 @@ def copied(network: nn.Module) -> nn.Module:
             if isinstance(value, Tensor) and not value.is_leaf:
                 memo[id(value)] = value.detach().clone()
     return copy.deepcopy(network, memo)
+
+
+@contextlib.contextmanager
+def holding(network: nn.Module, tensors: Mapping[str, Tensor]) -> Iterator[None]:
+    """The network with other parameters and buffers, by the names of `named_parameters` and `named_buffers`.
+
+    Wherever one is registered, under several names too, all are replaced and put back. What runs again during
+    a backward pass (checkpointing) sees them as long as that pass is inside.
+    """
+    known = {**dict(network.named_parameters()), **dict(network.named_buffers())}
+    new = {id(known[name]): value for name, value in tensors.items()}
+    places: list[tuple[dict[str, Any], str, Any]] = []
+    recurrent: list[tuple[nn.RNNBase, list[Any]]] = []
+    for module in network.modules():
+        both: tuple[dict[str, Any], ...] = (module._parameters, module._buffers)
+        for held in both:
+            places += [(held, key, t) for key, t in held.items() if t is not None and id(t) in new]
+        if isinstance(module, nn.RNNBase):
+            recurrent.append((module, module._flat_weights))
+    try:
+        for held, key, old in places:
+            held[key] = new[id(old)]
+        for module, _ in recurrent:
+            module._flat_weights = [getattr(module, name) for name in module._flat_weights_names]
+        yield
+    finally:
+        for held, key, old in places:
+            held[key] = old
+        for module, weights in recurrent:
+            module._flat_weights = weights
 
 
 def check_copies(network: nn.Module, inputs: Tensor) -> None:
@@ -47,9 +78,8 @@ def check_copies(network: nn.Module, inputs: Tensor) -> None:
         tensors = {**dict(other.named_parameters()), **dict(other.named_buffers())}
         try:
             torch.manual_seed(0)
-            expected = functional_call(
-                network, {k: t.detach().clone() for k, t in tensors.items()}, (inputs,)
-            )
+            with holding(network, {k: t.detach().clone() for k, t in tensors.items()}):
+                expected = network(inputs)
             torch.manual_seed(0)
             found = other(inputs)
         except (RuntimeError, TypeError, ValueError, IndexError):

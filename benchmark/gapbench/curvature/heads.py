@@ -61,7 +61,13 @@ def regression_targets(outputs: Tensor, targets: Tensor) -> Tensor:
     side. Raises `GapbenchError` where the shapes differ otherwise: nothing is broadcast.
     """
     if not targets.is_floating_point() and targets.dim() == 1 and outputs.dim() == 2 and outputs.shape[1] > 1:
-        return nn.functional.one_hot(targets.long(), outputs.shape[1]).to(outputs.dtype)
+        classes = targets.long()
+        if classes.numel() and not 0 <= int(classes.min()) <= int(classes.max()) < outputs.shape[1]:
+            raise GapbenchError(
+                f"Targets run from {int(classes.min())} to {int(classes.max())}, but there are "
+                f"{outputs.shape[1]} classes."
+            )
+        return nn.functional.one_hot(classes, outputs.shape[1]).to(outputs.dtype)
 
     def essential(tensor: Tensor) -> list[int]:
         return [len(tensor), *(m for m in tensor.shape[1:] if m != 1)]

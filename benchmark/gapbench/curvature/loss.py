@@ -11,33 +11,23 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call
 
 from gapbench.curvature.batches import why_mixed
-from gapbench.curvature.derivatives import Findings, examine
+from gapbench.curvature.derivatives import Findings, Functional, examine
 from gapbench.curvature.heads import LOSSES, check_loss, gauss_newton_scalars, per_example_loss
 from gapbench.curvature.tracing import plain_kernels
 from gapbench.errors import GapbenchError, NotDefined
-from gapbench.networks import copied
+from gapbench.networks import copied, holding
 
 __all__ = ["LOSSES", "Landscape", "per_example_loss", "with_parameters_of"]
 
 CHUNK = 128
 KEPT_EXAMPLES = 512  # graphs of the gradient are kept between Hessian products up to this many examples
 EXAMINED = 32  # examples on which derivatives are tested
-STEP = 1e-5  # of differences of gradients, relative to the size of the parameters
+STEPS = (1e-5, 1e-6, 1e-7, 1e-8)  # of differences of gradients, relative to the size of the parameters
+AGREEMENT = 1e-4  # of differences over two steps
+PRECISE = 1e-3  # outputs of a float32 network may differ by that much from those of a float64 copy
 HALF = (torch.float16, torch.bfloat16)
-
-
-class _Calling(nn.Module):
-    """Calls a function of the network while that has other parameters."""
-
-    def __init__(self, network: nn.Module):
-        super().__init__()
-        self.network = network
-
-    def forward(self, function: Callable[[nn.Module], Any]) -> Any:
-        return function(self.network)
 
 
 def with_parameters_of(
@@ -48,8 +38,8 @@ def with_parameters_of(
     What the function differentiates it should differentiate inside: checkpointed parts run again during the
     backward pass, and then have to see the same parameters.
     """
-    named = {f"network.{name}": value for name, value in parameters.items()}
-    return functional_call(_Calling(network), named, (function,))
+    with holding(network, parameters):
+        return function(network)
 
 
 class Landscape:
@@ -77,6 +67,7 @@ class Landscape:
         self._kept: list[tuple[list[Tensor], list[Tensor]]] | None = None
         self._findings: Findings | None = None
         self._fine: Landscape | None = None
+        self._precise_inside = False
 
     def theta(self) -> Tensor:
         """The network's parameters as a new flat vector (d,)."""
@@ -94,17 +85,20 @@ class Landscape:
     def part_loss(self, network: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
         """What these examples contribute to the mean loss."""
         outputs = self._precise(network(inputs))
+        if len(outputs) != len(inputs):
+            raise NotDefined(f"the network gives {len(outputs)} rows of outputs for {len(inputs)} examples")
         return per_example_loss(outputs, targets, self.loss).sum() / len(self.inputs)
 
     @torch.no_grad()
     def value(self, theta: Tensor | None = None) -> float:
-        """L(theta), at the network's own parameters by default."""
+        """L(theta), at the network's own parameters by default. Raises `NotDefined` for lower precision inside."""
+        self.require_precision()
         parameters = self.unflatten(self.theta() if theta is None else theta)
 
         def total(network: nn.Module) -> float:
             return sum(float(self.part_loss(network, x, y)) for x, y in self.chunks())
 
-        with plain_kernels():
+        with plain_kernels(self.dtype):
             value: float = with_parameters_of(self.model, parameters, total)
         return value
 
@@ -123,35 +117,91 @@ class Landscape:
                 loss = self.part_loss(network, x, y)
                 return float(loss.detach()), _gradient(loss, theta, lambda: self.part_loss(network, x, y))
 
-            with torch.enable_grad(), plain_kernels():
+            with torch.enable_grad(), plain_kernels(self.dtype):
                 now, part = with_parameters_of(self.model, self.unflatten(theta), differentiated)
             value, gradient = value + now, gradient + part
         return value, gradient.detach()
 
     @property
     def findings(self) -> Findings:
-        """What testing the derivatives showed; tested once."""
+        """What testing the derivatives showed; tested once. Raises `NotDefined` for lower precision inside.
+
+        At a kink (units exactly at zero) the same computation is tested at parameters a little off.
+        """
         if self._findings is None:
+            self.require_precision()
             tested = self._for_testing()
-            self._findings = examine(
-                tested.value,
-                lambda theta: tested.raw_gradient(theta)[1],
-                tested.raw_hessian_product,
-                tested.theta(),
-            )
+            self._findings = tested.examined()
+            if self._findings.kink:
+                moved = copied(tested.model)
+                generator = torch.Generator().manual_seed(1)
+                with torch.no_grad():
+                    for p in moved.parameters():
+                        size = 1e-2 * float(p.double().pow(2).mean().sqrt()) + 1e-4 if p.numel() else 0.0
+                        noise = size * torch.randn(p.shape, generator=generator, dtype=torch.float64)
+                        p.add_(noise.to(device=p.device, dtype=p.dtype))
+                aside = Landscape(moved, tested.inputs, tested.targets, self.loss, tested.chunk).examined()
+                self._findings = Findings(aside.gradient, aside.hessian, True)
         return self._findings
+
+    def examined(self) -> Findings:
+        """Derivatives tested at the network's own parameters on all examples."""
+        functional = _OutputFunctional(self.model, self.inputs, self.targets, self.loss, self.chunk)
+        return examine(functional.described(), functional.theta())
 
     def _for_testing(self) -> Landscape:
         """A float64 copy on a few examples; the network itself where it cannot be evaluated in float64."""
-        few = None if self.mixed is not None else EXAMINED
-        if self.dtype == torch.float64 and (few is None or len(self.inputs) <= few):
+        n = len(self.inputs)
+        few = self._few()
+        if self.dtype == torch.float64 and len(few) == n:
             return self
+        inputs, targets = self.inputs[few], self.targets[few]
         try:
-            copied = self.double(few)
-            copied.value()
-        except (RuntimeError, TypeError, NotDefined):
-            return Landscape(self.model, self.inputs[:few], self.targets[:few], self.loss, self.chunk)
-        return copied
+            tested = Landscape(*self._doubled(inputs, targets), self.loss, self.chunk)
+            tested.value()
+        except torch.OutOfMemoryError:
+            raise
+        except Exception:  # a network that only runs in its own type is tested there
+            return Landscape(self.model, inputs, targets, self.loss, self.chunk)
+        return tested
+
+    def _few(self) -> Tensor:
+        """Positions of examples for tests, from the first to the last; all where they belong together."""
+        n = len(self.inputs)
+        whole = self.mixed is not None or n <= EXAMINED
+        few = torch.arange(n) if whole else torch.linspace(0, n - 1, EXAMINED).long()
+        return few.to(self.inputs.device)
+
+    @torch.no_grad()
+    def require_precision(self) -> None:
+        """Raise `NotDefined` where outputs are rounded by more than the network's own type does; looked at once."""
+        if self._precise_inside:
+            return
+        self._precise_inside = True
+        few = self._few()
+        inputs = self.inputs[few]
+        with plain_kernels():
+            found = self._precise(self.model(inputs)).double()
+        try:
+            copy, exact_inputs, _ = self._doubled(inputs, self.targets[few])
+            with plain_kernels(torch.float64):
+                true = copy(exact_inputs)
+        except torch.OutOfMemoryError:
+            raise
+        except Exception:  # nothing to compare with
+            return
+        finite = found.isfinite() & true.isfinite()
+        if bool(finite.any()) and float((found - true)[finite].abs().max()) > PRECISE * _spread(true, finite):
+            raise NotDefined(
+                "the network computes in lower precision inside, whose rounding is larger than what is measured"
+            )
+
+    def _doubled(self, inputs: Tensor, targets: Tensor) -> tuple[nn.Module, Tensor, Tensor]:
+        return (
+            copied(self.model).double(),
+            inputs.double() if inputs.is_floating_point() else inputs,
+            targets.double() if targets.is_floating_point() else targets,
+        )
 
     def hessian_product(self, vector: Tensor) -> Tensor:
         """H v (d,) at the network's parameters, by double backward.
@@ -166,7 +216,10 @@ class Landscape:
         return self.raw_hessian_product(vector)
 
     def difference_product(self, vector: Tensor) -> Tensor:
-        """H v (d,) from central differences of gradients of a float64 copy."""
+        """H v (d,) from central differences of gradients of a float64 copy, over two steps that agree.
+
+        Raises `NotDefined` where no two do: kinks lie closer than that.
+        """
         if self._fine is None:
             self._fine = self if self.dtype == torch.float64 else self.double()
         fine = self._fine
@@ -174,18 +227,25 @@ class Landscape:
         size = float(direction.norm())
         if size == 0.0:
             return torch.zeros_like(vector)
-        step = STEP * max(float(theta.norm()), 1e-3) / size
-        up, down = (fine.raw_gradient(theta + s * step * direction)[1] for s in (1.0, -1.0))
-        return ((up - down) / (2.0 * step)).to(vector.dtype)
+        before: Tensor | None = None
+        for h in STEPS:
+            step = h * max(float(theta.norm()), 1e-3) / size
+            up, down = (fine.raw_gradient(theta + s * step * direction)[1] for s in (1.0, -1.0))
+            found = (up - down) / (2.0 * step)
+            rounding = 1e3 * torch.finfo(torch.float64).eps * float(up.norm()) / step
+            if before is not None:
+                gap = float((found - before).norm())
+                if gap <= AGREEMENT * float(found.norm()) + rounding:
+                    return before.to(vector.dtype)
+            before = found
+        raise NotDefined(
+            "second derivatives exist only as differences of gradients here, and kinks disturb those"
+        )
 
     def double(self, examples: int | None = None) -> Landscape:
         """The same for a float64 copy of the network, on the first `examples` of the data."""
-        network = copied(self.model).double()
-        inputs = self.inputs[:examples]
-        inputs = inputs.double() if inputs.is_floating_point() else inputs
-        targets = self.targets[:examples]
-        targets = targets.double() if targets.is_floating_point() else targets
-        return Landscape(network, inputs, targets, self.loss, self.chunk)
+        parts = self._doubled(self.inputs[:examples], self.targets[:examples])
+        return Landscape(*parts, self.loss, self.chunk)
 
     def raw_hessian_product(self, vector: Tensor) -> Tensor:
         """What double backward says is H v (d,). Raises `NotDefined` where it is not finite."""
@@ -211,7 +271,7 @@ class Landscape:
                     )
                 )
 
-            with plain_kernels():
+            with plain_kernels(self.dtype):
                 products = with_parameters_of(self.model, dict(zip(self.names, parameters)), product)
             result += torch.cat([p.reshape(-1) for p in products])
         if not bool(result.isfinite().all()):
@@ -244,7 +304,7 @@ class Landscape:
                 )
             )
 
-        with torch.enable_grad(), plain_kernels():
+        with torch.enable_grad(), plain_kernels(self.dtype):
             found: list[Tensor] = with_parameters_of(self.model, dict(zip(self.names, parameters)), gradients)
         return parameters, found
 
@@ -259,6 +319,50 @@ class Landscape:
                 "larger than what is measured"
             )
         return outputs
+
+
+class _OutputFunctional(Landscape):
+    """A random combination of all outputs in place of the loss."""
+
+    def __init__(self, model: nn.Module, inputs: Tensor, targets: Tensor, loss: str, chunk: int):
+        super().__init__(model, inputs, targets, loss, chunk)
+        with torch.no_grad(), plain_kernels(self.dtype):
+            first = torch.cat([model(x).detach() for x, _ in self.chunks()])
+        self.shape = first.shape[1:]
+        generator = torch.Generator().manual_seed(7)
+        signs = torch.randint(0, 2, tuple(first.shape), generator=generator, dtype=torch.float64) * 2 - 1
+        self.targets = (signs / max(1, first.numel()) ** 0.5).to(self.device)
+
+    def part_loss(self, network: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
+        return (self._precise(network(inputs)).double() * targets).sum()
+
+    @torch.no_grad()
+    def outputs(self, theta: Tensor) -> Tensor:
+        """All outputs in a row."""
+
+        def evaluated(network: nn.Module) -> Tensor:
+            return torch.cat([network(x).reshape(-1) for x, _ in self.chunks()])
+
+        with plain_kernels(self.dtype):
+            found: Tensor = with_parameters_of(self.model, self.unflatten(theta), evaluated)
+        return found
+
+    def described(self) -> Functional:
+        return Functional(
+            self.outputs,
+            self.targets.reshape(-1),
+            lambda theta: self.raw_gradient(theta)[1],
+            self.raw_hessian_product,
+        )
+
+
+def _spread(outputs: Tensor, finite: Tensor) -> float:
+    """A size for differences of outputs (n, ...): that of the columns, but for a few far larger ones."""
+    columns = torch.where(finite, outputs, torch.zeros_like(outputs)).abs().reshape(len(outputs), -1)
+    largest = columns.max(dim=0).values
+    quartile = float(largest.quantile(0.25, interpolation="lower"))
+    kept = largest[largest <= 1e3 * quartile] if quartile > 0 else largest
+    return float(kept.max()) or 1.0
 
 
 def _gradient(loss: Tensor, theta: Tensor, again: Callable[[], Tensor]) -> Tensor:

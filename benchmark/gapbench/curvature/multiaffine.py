@@ -46,6 +46,9 @@ def why_not_multiaffine(trace: Trace) -> str | None:
         if union and not _allowed(node, depends):
             return f"{node.op} of values that depend on the parameters ({_short(union)})"
         depends[node.index] = union
+    for index in trace.reads:
+        if depends[index]:
+            return f"a number read from values that depend on the parameters ({_short(depends[index])})"
     return None
 
 

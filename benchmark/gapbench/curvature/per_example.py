@@ -13,11 +13,12 @@ from collections.abc import Callable, Mapping
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call, grad, vmap
+from torch.func import grad, vmap
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from gapbench.curvature.loss import with_parameters_of
-from gapbench.curvature.tracing import plain_kernels
+from gapbench.curvature.tracing import own_type, plain_kernels
+from gapbench.networks import holding
 
 Scalars = Callable[[Tensor], Tensor]  # outputs (n, ...) -> (n, k): k scalars of each example
 HELD = 2e8  # numbers in per-example gradients that are held at once
@@ -51,7 +52,7 @@ def squared_gradient_norms_weighted(
     parameters = {name: p.detach() for name, p in model.named_parameters()}
     results = []
     for part in inputs.split(chunk):
-        with torch.no_grad(), plain_kernels():
+        with torch.no_grad(), plain_kernels(own_type(model)):
             count = scalars(model(part)).shape[1]
         results.append(_by_vmap(model, parameters, part, scalars, count, weights))
     return torch.cat(results)
@@ -94,12 +95,18 @@ def _by_layers(
 
     handles = [layer.register_forward_hook(remember) for layer in layers]
     try:
-        with torch.enable_grad(), plain_kernels():
+        with torch.enable_grad(), plain_kernels(own_type(model)):
             values = scalars(model(inputs))
     finally:
         for handle in handles:
             handle.remove()
-    layers = [layer for layer in layers if len(calls.get(layer, [])) == 1]
+    # Each once, on examples along the first axis.
+    layers = [
+        layer
+        for layer in layers
+        if len(calls.get(layer, [])) == 1
+        and all(t.dim() > 1 and len(t) == len(inputs) for t in calls[layer][0])
+    ]
     forms = {layer: _Form(layer, calls[layer][0][0]) for layer in layers}
 
     def gradients_of(
@@ -115,6 +122,7 @@ def _by_layers(
     parameters = [p for layer in layers for p in layer.parameters(recurse=False)]
     mixed, summed = gradients_of((values * weights.to(values)).sum(), parameters)
     layers = [layer for layer in layers if forms[layer].agrees(layer, mixed[layer], summed)]
+    layers = _right_for_one(model, layers, forms, mixed, inputs, scalars, weights)
     columns: list[Tensor] = []
     for k in range(values.shape[1]):
         total = torch.zeros(len(inputs), dtype=torch.float64, device=inputs.device)
@@ -123,6 +131,48 @@ def _by_layers(
                 total += forms[layer].squared_norms(gradient).double()
         columns.append(total)
     return torch.stack(columns, dim=1), layers
+
+
+def _right_for_one(
+    model: nn.Module,
+    layers: list[nn.Module],
+    forms: dict[nn.Module, _Form],
+    mixed: dict[nn.Module, Tensor | None],
+    inputs: Tensor,
+    scalars: Scalars,
+    weights: Tensor,
+) -> list[nn.Module]:
+    """Layers whose formula gives the gradient of single examples too.
+
+    Sums over all examples agree whatever the first axis means; so the first and the last are evaluated alone.
+    """
+    kept = list(layers)
+    for i in {0, len(inputs) - 1}:
+        with torch.enable_grad(), plain_kernels(own_type(model)):
+            values = scalars(model(inputs[i : i + 1]))
+            parameters = [p for layer in kept for p in layer.parameters(recurse=False)]
+            if not parameters:
+                return kept
+            single = (values * weights.to(values)).sum()
+            if not single.requires_grad:
+                return kept
+            found = torch.autograd.grad(single, parameters, allow_unused=True, materialize_grads=True)
+        squares = dict(zip(map(id, parameters), [float(g.double().pow(2).sum()) for g in found]))
+        right = []
+        for layer in kept:
+            expected = sum(squares[id(p)] for p in layer.parameters(recurse=False))
+            gradient = mixed[layer]
+            by_form = 0.0
+            if gradient is not None:
+                norms = forms[layer].squared_norms(gradient)
+                by_form = float(norms[i]) if len(norms) == len(inputs) else float("nan")
+            tolerance = 1e-2 if inputs.dtype == torch.float32 or gradient is None else 1e-6
+            if gradient is not None and gradient.dtype == torch.float32:
+                tolerance = 1e-2
+            if abs(by_form - expected) <= tolerance * max(expected, by_form) + 1e-12:
+                right.append(layer)
+        kept = right
+    return kept
 
 
 class _Form:
@@ -226,14 +276,15 @@ def _by_vmap(
     """
 
     def scalar(values: dict[str, Tensor], example: Tensor, index: Tensor) -> Tensor:
-        outputs = functional_call(model, values, (example[None],))
+        with holding(model, values):
+            outputs = model(example[None])
         return scalars(outputs)[0].gather(0, index[None])[0]
 
     size = sum(p.numel() for p in parameters.values())
     group = max(1, min(len(inputs), int(HELD // size)))
     columns = []
     # no_grad outside the transform: no graph is kept through parameters that are not differentiated here.
-    with torch.no_grad(), plain_kernels():
+    with torch.no_grad(), plain_kernels(own_type(model)):
         for k in range(count):
             index = torch.tensor(k, device=inputs.device)
             parts = []
@@ -275,7 +326,7 @@ def _one_by_one(
         return found
 
     rows = []
-    with torch.enable_grad(), plain_kernels():
+    with torch.enable_grad(), plain_kernels(own_type(model)):
         for example in inputs.split(1):
             rows.append(with_parameters_of(model, leaves, functools.partial(squares, example=example)))
     return torch.tensor(rows, dtype=torch.float64, device=inputs.device)

@@ -127,7 +127,7 @@ def exact_is_cheap(landscape: Landscape) -> bool:
     if d <= ALWAYS_EXACT:
         return True
     counter = FlopCounterMode(display=False)
-    with plain_kernels(), counter:
+    with plain_kernels(landscape.dtype), counter:
         landscape.model(landscape.inputs[:2])
     operations = counter.get_total_flops() / min(2, len(landscape.inputs)) * len(landscape.inputs)
     # What is no product of matrices is not counted: at least one operation for each parameter and example.
@@ -196,7 +196,7 @@ class GaussNewtonForm:
             )
             return dual, list(gradients)
 
-        with torch.enable_grad(), plain_kernels():
+        with torch.enable_grad(), plain_kernels(self.landscape.dtype):
             dual, gradients = with_parameters_of(model, parameters, pulled_back)
         return dual, parameters, gradients
 
@@ -214,7 +214,7 @@ class GaussNewtonForm:
                 )
                 return found
 
-            with plain_kernels():
+            with plain_kernels(self.landscape.dtype):
                 product = with_parameters_of(self.landscape.model, parameters, pushed)
             total += float(product.double().pow(2).sum())
         return total / len(self.landscape.inputs)

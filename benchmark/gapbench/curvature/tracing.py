@@ -26,6 +26,12 @@ FACTORIES = frozenset(
 )
 
 
+# Operators without a result that read no values.
+UNREAD = frozenset(
+    "sym_size sym_numel sym_stride record_stream _assert_async _assert_tensor_metadata".split()
+)
+
+
 @dataclass(frozen=True)
 class Node:
     """One value. `kind` is `input`, `parameter`, `buffer`, `constant` or `op`.
@@ -61,6 +67,8 @@ class Trace:
     `hidden`: the same, for values that depend on the input or on parameters. `volatile`: constants that were
     written to through an alias, so that recomputing them gives something else. `constants`: the values, when they
     were first used, of tensors that are neither parameter nor buffer nor computed nor share another's memory.
+    `reads`: values that depend on the input or on parameters and were read as numbers or truth values: what follows
+    may branch on them.
     """
 
     nodes: tuple[Node, ...]
@@ -70,10 +78,11 @@ class Trace:
     hidden: bool = False
     volatile: frozenset[int] = frozenset()
     constants: dict[int, Tensor] = field(default_factory=dict)
+    reads: frozenset[int] = frozenset()
 
     def reachable(self) -> list[Node]:
-        """Nodes that the output depends on, in order."""
-        wanted, stack = set(), [self.output]
+        """Nodes that the output, or a number read out of the computation, depends on, in order."""
+        wanted, stack = set(), [self.output, *self.reads]
         while stack:
             index = stack.pop()
             if index not in wanted:
@@ -107,17 +116,51 @@ def _weight_norm(v: Tensor, g: Tensor, dim: int = 0) -> Tensor:
     return v * (g / v.pow(2).sum(axes, keepdim=True).sqrt())
 
 
+LOWER = (torch.float16, torch.bfloat16, torch.float32)
+
+
+class _Promoted(TorchFunctionMode):
+    """A float64 network stays one: casts to lower types inside are taken for casts to float64."""
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if func in (Tensor.float, Tensor.half, Tensor.bfloat16):
+            return args[0].double()
+        if func in (Tensor.to, Tensor.type):
+            args = tuple(torch.float64 if _is_lower(a) else a for a in args)
+        if _is_lower(kwargs.get("dtype")):
+            kwargs = {**kwargs, "dtype": torch.float64}
+        return func(*args, **kwargs)
+
+
+def _is_lower(value: Any) -> bool:
+    return isinstance(value, torch.dtype) and value in LOWER
+
+
 @contextlib.contextmanager
-def plain_kernels() -> Iterator[None]:
+def plain_kernels(dtype: torch.dtype | None = None) -> Iterator[None]:
     """Attention and weight normalisation by their formulas, without kernels whose second derivatives are missing
-    or wrong."""
-    before = torch.backends.mha.get_fastpath_enabled()
+    or wrong. With `dtype` float64 everything inside is computed in float64, whatever the network asks for."""
+    before, default = torch.backends.mha.get_fastpath_enabled(), torch.get_default_dtype()
     torch.backends.mha.set_fastpath_enabled(False)
     try:
-        with sdpa_kernel(SDPBackend.MATH), _Decomposed():
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(sdpa_kernel(SDPBackend.MATH))
+            stack.enter_context(_Decomposed())
+            if dtype == torch.float64:
+                torch.set_default_dtype(torch.float64)
+                stack.enter_context(_Promoted())
             yield
     finally:
+        torch.set_default_dtype(default)
         torch.backends.mha.set_fastpath_enabled(before)
+
+
+def own_type(network: nn.Module) -> torch.dtype | None:
+    """The type of the first parameter that is a floating-point number."""
+    return next((p.dtype for p in network.parameters() if p.is_floating_point()), None)
 
 
 class _Recorder(TorchDispatchMode):
@@ -132,6 +175,7 @@ class _Recorder(TorchDispatchMode):
         self.storages: list[int] = []
         self.written: set[int] = set()
         self.constants: dict[int, Tensor] = {}
+        self.reads: set[int] = set()
 
     def leaf(self, tensor: Tensor, kind: str, name: str = "") -> int:
         return self._add(tensor, kind=kind, name=name)
@@ -187,7 +231,10 @@ class _Recorder(TorchDispatchMode):
                     self.written.add(_storage(tensor))
                     touched = [i for i, s in enumerate(self.storages) if s == _storage(tensor)]
                     self.hidden |= any(i in self.dependent for i in (*touched, *inputs))
-        for position, tensor in enumerate(v for v in tree_flatten(result)[0] if isinstance(v, Tensor)):
+        tensors = [v for v in tree_flatten(result)[0] if isinstance(v, Tensor)]
+        if not tensors and name not in UNREAD:
+            self.reads.update(i for i in inputs if i in self.dependent)
+        for position, tensor in enumerate(tensors):
             self._add(
                 tensor,
                 kind="op",
@@ -221,7 +268,7 @@ def trace(model: nn.Module, example: Tensor) -> Trace:
         recorder.leaf(buffer, "buffer", name)
     example = example.detach().clone()
     start = recorder.leaf(example, "input")
-    with plain_kernels(), recorder:
+    with plain_kernels(own_type(model)), recorder:
         output = model(example)
     if not isinstance(output, Tensor):
         raise GapbenchError(
@@ -236,4 +283,5 @@ def trace(model: nn.Module, example: Tensor) -> Trace:
         recorder.hidden,
         volatile,
         recorder.constants,
+        frozenset(recorder.reads),
     )

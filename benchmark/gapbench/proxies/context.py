@@ -110,10 +110,13 @@ class Context:
         for role, values in data.items():
             if values is not None and values.is_floating_point() and not bool(values.isfinite().all()):
                 return f"the {role} hold NaN or infinite numbers"
+        size = self.batch_size or BATCH
         with torch.no_grad(), plain_kernels():
-            few = self.model(self.inputs[:2])
-        if few.is_floating_point() and not bool(few.isfinite().all()):
-            return "the outputs of the network are not finite"
+            for start in range(0, len(self.inputs), size):
+                outputs = self.model(self.inputs[start : start + size])
+                wrong = ~outputs.isfinite().reshape(len(outputs), -1).all(dim=1)
+                if bool(wrong.any()):
+                    return f"the outputs for example {start + int(wrong.nonzero()[0])} are not finite"
         return ""
 
     @functools.cached_property

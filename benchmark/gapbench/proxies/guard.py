@@ -31,6 +31,10 @@ def guarded(model: nn.Module, seed: int) -> Iterator[Report]:
     parameters = dict(model.named_parameters())
     flags = {name: p.requires_grad for name, p in parameters.items()}
     gradients = {name: p.grad for name, p in parameters.items()}
+    places: list[tuple[dict[str, Any], str, Tensor]] = []
+    for module in model.modules():
+        both: tuple[dict[str, Any], ...] = (module._parameters, module._buffers)
+        places += [(held, key, t) for held in both for key, t in held.items() if t is not None]
     tensors = {**parameters, **dict(model.named_buffers())}
     before = {name: t.detach().clone() for name, t in tensors.items()}
     outside = _random_states()
@@ -53,6 +57,8 @@ def guarded(model: nn.Module, seed: int) -> Iterator[Report]:
         now = {**dict(model.named_parameters()), **dict(model.named_buffers())}
         if now.keys() != tensors.keys() or any(now[name] is not tensors[name] for name in tensors):
             report.changes.append("it replaced parameters or buffers of the network")
+            for held, key, tensor in places:
+                held[key] = tensor
         if any(module.training for module in model.modules()):
             report.changes.append("it left the network in training mode")
         if any(p.grad is not None for p in parameters.values()):

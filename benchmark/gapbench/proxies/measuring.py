@@ -103,8 +103,11 @@ def make_context(
                 f"The {role} network does not have the same parameters (names and shapes) as the trained one."
             )
     check_loss(loss)
-    if batch_size is not None and (isinstance(batch_size, bool) or int(batch_size) < 1):
+    whole = isinstance(batch_size, int) and not isinstance(batch_size, bool)
+    if batch_size is not None and not (whole and batch_size >= 1):
         raise GapbenchError(f"batch_size = {batch_size!r} must be a whole number of at least 1.")
+    if inputs.dim() == 0 or targets.dim() == 0:
+        raise GapbenchError("Inputs and targets need an axis of examples, the first.")
     if len(inputs) != len(targets) or len(inputs) == 0:
         raise GapbenchError(f"{len(inputs)} inputs and {len(targets)} targets: give one target an input.")
     if loss == "cross_entropy" and targets.is_floating_point():
@@ -122,14 +125,12 @@ def make_context(
     outputs = _outputs(prepared.network, placed_inputs)
     if loss == "mse":
         regression_targets(outputs, placed_targets[: len(outputs)])
+        if not placed_targets.is_floating_point() and outputs.dim() == 2 and outputs.shape[1] > 1:
+            _check_classes(placed_targets, outputs.shape[1])
         classes = outputs.shape[-1] if outputs.dim() > 1 else 1
     else:
         classes = class_logits(outputs, tuple(targets.shape[1:])).shape[2]
-        if not 0 <= int(targets.min()) <= int(targets.max()) < classes:
-            raise GapbenchError(
-                f"Targets run from {int(targets.min())} to {int(targets.max())}, but there are {classes} "
-                "classes."
-            )
+        _check_classes(placed_targets, classes)
     unlabelled = placed(extras.pop("unlabelled", None))
     notes = {"dtype": str(prepared.dtype).removeprefix("torch."), **prepared.notes}
     return Context(
@@ -146,6 +147,13 @@ def make_context(
         notes=notes,
         **extras,
     )
+
+
+def _check_classes(targets: Tensor, classes: int) -> None:
+    if not 0 <= int(targets.min()) <= int(targets.max()) < classes:
+        raise GapbenchError(
+            f"Targets run from {int(targets.min())} to {int(targets.max())}, but there are {classes} classes."
+        )
 
 
 def _outputs(network: nn.Module, inputs: Tensor) -> Tensor:

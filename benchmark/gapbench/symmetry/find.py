@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from gapbench.curvature.tracing import trace
+from gapbench.curvature.tracing import plain_kernels, trace
 from gapbench.errors import GapbenchError
 from gapbench.networks import check_copies, copied
 from gapbench.symmetry.bound import Bound, bind
@@ -143,9 +143,9 @@ def find(network: nn.Module, example_inputs: Tensor, logit_shift: bool = False) 
     """
     check_network(network)
     modes = [(m, m.training) for m in network.modules()]
-    network.eval()
     state = torch.get_rng_state()
     try:
+        example_inputs = _usable(network, example_inputs)
         check_copies(network, example_inputs[:TRACED])
         symmetry = build(network, example_inputs[:LOOKED_AT], logit_shift)
         symmetry.certificate = drop_failing(symmetry)
@@ -157,10 +157,36 @@ def find(network: nn.Module, example_inputs: Tensor, logit_shift: bool = False) 
             module.training = mode
 
 
+def _usable(network: nn.Module, inputs: Tensor) -> Tensor:
+    """Inputs in the network's type; raises `GapbenchError` where it cannot be evaluated on them."""
+    if not isinstance(inputs, Tensor) or inputs.dim() == 0 or not len(inputs):
+        raise GapbenchError("Example inputs must be a tensor with at least one example along the first axis.")
+    kind = next(p.dtype for p in network.parameters() if p.is_floating_point())
+    first = next(network.parameters())
+    inputs = inputs.to(first.device, kind) if inputs.is_floating_point() else inputs.to(first.device)
+    try:
+        with torch.no_grad(), plain_kernels(kind):
+            network.eval()(inputs[:TRACED])
+    except Exception as error:
+        raise GapbenchError(
+            f"The network cannot be evaluated on inputs of shape {tuple(inputs.shape)}: "
+            f"{type(error).__name__}: {error}"
+        ) from error
+    return inputs
+
+
 def check_network(network: nn.Module) -> None:
     """Raise `GapbenchError` for a network without parameters, or with some that are not finite or complex."""
-    if not any(True for _ in network.parameters()):
+    if not isinstance(network, nn.Module):
+        raise GapbenchError(f"The network must be a torch.nn.Module, not {type(network).__name__}.")
+    if not any(p.is_floating_point() for p in network.parameters()):
         raise GapbenchError("The network has no parameters.")
+    kinds = {str(p.dtype).removeprefix("torch.") for p in network.parameters() if p.is_floating_point()}
+    if len(kinds) > 1:
+        raise GapbenchError(
+            f"The network has parameters of several types ({', '.join(sorted(kinds))}): convert it to one, as by "
+            "network.double()."
+        )
     if any(isinstance(module, torch.jit.ScriptModule) for module in network.modules()):
         raise GapbenchError("The network is scripted (torch.jit): give the nn.Module that it was made from.")
     for name, tensor in [*network.named_parameters(), *network.named_buffers()]:

@@ -106,11 +106,24 @@ class Interpreter:
     def run(self) -> Findings:
         for node in self.trace.reachable():
             self.values[node.index] = self._visit(node)
+            if node.index in self.trace.reads:
+                self._read(node)
         output = self.values[self.trace.output]
         if isinstance(output, Activation):
             self._output(output)
         self._shared_parameters()
         return self.found
+
+    def _read(self, node: Node) -> None:
+        """A value that is read as a number must not change: what follows may branch on it."""
+        self.note("values read as numbers")
+        value = self.values[node.index]
+        if isinstance(value, Activation):
+            self.freeze(value)
+        elif isinstance(value, ParameterView):
+            self.weight_use(node, value.index)
+        elif isinstance(value, Computed):
+            self.weight_use(node, value.owners)
 
     def _visit(self, node: Node) -> Any:
         if node.index == self.trace.input:
@@ -166,7 +179,7 @@ class Interpreter:
                 pass
         owners = [v.index.reshape(-1) for v in values if isinstance(v, ParameterView)]
         owners += [v.owners for v in values if isinstance(v, Computed)]
-        return Computed(torch.cat(owners))
+        return Computed(torch.unique(torch.cat(owners)))
 
     # ---- activations ---------------------------------------------------------------------------------------
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from gapbench.curvature.tracing import plain_kernels
+from gapbench.curvature.tracing import own_type, plain_kernels
 from gapbench.networks import copied
 
 ACCEPTED = 1e-9  # change of outputs in float64, relative to their largest modulus
 ROUNDING = 2.0**13  # units of rounding by which outputs may change in the network's own type
+OUTLYING = 1e3  # an output that much larger than most has a scale of its own
 LOOKED_AT = 16  # given inputs that are looked at, besides random ones
 RANDOM = 4
 
@@ -41,26 +42,31 @@ def probes(example: Tensor) -> Tensor:
 @torch.no_grad()
 def outputs(network: nn.Module, inputs: Tensor, logit_shift: bool) -> Tensor:
     """Outputs, or log probabilities where a common shift of the logits counts as no change."""
-    with plain_kernels():
+    with plain_kernels(own_type(network)):
         found = network(inputs)
     assert isinstance(found, Tensor)
     return torch.log_softmax(found, dim=1) if logit_shift else found
 
 
 def change(before: Tensor, after: Tensor) -> float:
-    """Largest change of an output relative to the largest output that was finite; inf for a new NaN or inf.
+    """Largest change of an output (n, ...) relative to the largest that was finite; inf for a new NaN or inf.
 
-    What was not finite before says nothing and is left out; with nothing left the change is inf.
+    What was not finite before says nothing and is left out; with nothing left the change is inf. Outputs that are
+    a thousand times larger than the others (masked classes) do not count for the scale of the others.
     """
     if before.shape != after.shape:
         return float("inf")
     finite = before.isfinite()
-    if not bool(finite.any()):
+    if not bool(finite.any()) or not bool(after[finite].isfinite().all()):
         return float("inf")
-    before, after = before[finite].double(), after[finite].double()
-    if not bool(after.isfinite().all()):
-        return float("inf")
-    return float((after - before).abs().max()) / (float(before.abs().max()) or 1.0)
+    zero = torch.zeros((), dtype=torch.float64, device=before.device)
+    kept, moved = torch.where(finite, before.double(), zero), torch.where(finite, after.double(), zero)
+    kept, moved = kept.reshape(len(kept), -1), moved.reshape(len(moved), -1)
+    largest = kept.abs().max(dim=0).values
+    usual = largest[largest <= OUTLYING * float(largest.quantile(0.25, interpolation="lower"))]
+    scale = float(usual.max()) if usual.numel() and float(usual.max()) > 0 else float(largest.max())
+    scales = torch.where(largest > OUTLYING * scale, largest, torch.full_like(largest, scale or 1.0))
+    return float(((moved - kept).abs().max(dim=0).values / scales).max())
 
 
 def largest_change(before: nn.Module, after: nn.Module, example: Tensor, logit_shift: bool = False) -> float:
