@@ -73,8 +73,8 @@ def population_table(store: Store, cells: Sequence[str], axes: Sequence[str]) ->
 
 
 def description_of(store: Store, row: Mapping[str, Any]) -> dict[str, Any]:
-    """A cell's description. Raises `GapbenchError` for a damaged row: one whose key is not that of its description, or
-    whose gap is not the difference of its errors."""
+    """A cell's description. Raises `GapbenchError` for a damaged row: one whose key is not that of its
+    description, or whose gap is not the difference of its errors."""
     where = f"The run database {store.path} is damaged: network {row['cell']}"
     try:
         description = json.loads(row["description"])
@@ -114,8 +114,8 @@ def measurement_table(
     store: Store, cells: Sequence[str], labels: Sequence[str] | None = None
 ) -> pd.DataFrame:
     """One row per measurement of a cell of the plan: `proxy` is its label, `seconds` and `peak_memory` (bytes)
-    its cost, `details` a JSON text; where proxies were measured twice, `repeat` is 0 or 1; where any details say so,
-    `coverage` and `converged` (`gapbench.details`). `labels` (default: all) chooses and orders proxies.
+    its cost, `details` a JSON text; where proxies were measured twice, `repeat` is 0 or 1; where any details say
+    so, `coverage` and `converged` (`gapbench.details`). `labels` (default: all) chooses and orders proxies.
 
     Of a label that was measured with several versions or protocols only the latest measured stands here: values of
     two versions are never ranked together. Raises `GapbenchError` for a damaged row.
@@ -188,8 +188,8 @@ def correctness(store: Store, cells: Sequence[str]) -> dict[str, Any]:
             bits = np.frombuffer(row["test_correct"], dtype=np.uint8)
             if len(bits) != -(-row["test_size"] // 8):
                 raise GapbenchError(
-                    f"The run database {store.path} is damaged: network {row['cell']} has {len(bits)} bytes of test "
-                    f"correctness for {row['test_size']} examples."
+                    f"The run database {store.path} is damaged: network {row['cell']} has {len(bits)} bytes "
+                    f"of test correctness for {row['test_size']} examples."
                 )
             found[row["cell"]] = np.unpackbits(bits, count=row["test_size"]).astype(bool)
     return found

@@ -33,6 +33,8 @@ def publish_command(
     weights = run / "weights" if with_weights else None
     if weights is not None and not weights.is_dir():
         raise TableError(f"--with-weights: {run} has no folder weights")
+    if weights is not None:
+        _whole(run)
     result = publish(
         board.absolute(),
         project=project,
@@ -50,6 +52,16 @@ def publish_command(
     click.echo(f"Written offline ({result.why}): {len(result.runs)} runs in {result.folder}.")
     click.echo("To upload them:")
     click.echo(f"  {result.command}")
+
+
+def _whole(run: Path) -> None:
+    """Weights that are not those of the board are not published."""
+    from gapbench.population.intact import require_intact
+    from gapbench.population.store import Store
+
+    with Store(run, readonly=True) as store:
+        rows = [] if (store.meta("suite") or {}).get("imported") else store.cells()
+    require_intact(run, rows)
 
 
 def _sources(run: Path) -> dict[str, str]:

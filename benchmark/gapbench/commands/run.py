@@ -33,9 +33,10 @@ def run_command(
     retry_failed: bool,
     repeats: int,
 ) -> None:
-    """Train, measure, score and build the board of SUITE (a name or a TOML file; default: quick).
+    """Train, measure, score and build the board of SUITE: a name, a TOML file, or the folder of a run.
 
-    Give the same command again after any interruption: finished results are kept and not repeated.
+    Give the same command again after any interruption: finished results are kept and not repeated. Damaged weight
+    files are found and restored.
     """
     from gapbench.commands.progress import progress
     from gapbench.running import run

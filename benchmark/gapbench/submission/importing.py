@@ -74,7 +74,7 @@ def import_population(
     from gapbench.population.lock import sole_driver
     from gapbench.population.store import Store
     from gapbench.proxies.registry import list_proxies, proxy_entry
-    from gapbench.running import open_run
+    from gapbench.running import identity_in, open_run
     from gapbench.submission.foreign import examples
     from gapbench.submission.import_errors import check_errors
 
@@ -115,6 +115,7 @@ def import_population(
             except GapbenchError as error:
                 raise GapbenchError(f"{table}, row {row.position} ({row.name}): {error}") from None
             say(f"[{row.position}/{len(rows)}] {row.name}{f': {result.defect}' if result.defect else ''}")
+        store.set_meta("population", identity_in(store).as_dict())
     return open_run(folder)
 
 

@@ -13,6 +13,7 @@ from gapbench_leaderboard.scores import BASELINES, MEASURED_BASELINES
 from .agreement import agreement
 from .invariances import invariance_mark
 from .numbers import plain, plain_cells
+from .standing import standing
 
 FORMAT = 1
 EXACT_IN_SCRIPTS = 2**53 - 1
@@ -45,6 +46,8 @@ def document(
     described = proxy_entries(measurements, scores, entries)
     audited = {} if audit is None else {plain(label): rows for label, rows in audit["proxies"].items()}
     for entry in described:
+        found = standing(entry)
+        entry["standing"] = {"kind": found.kind, "words": found.words}
         if audited.get(entry["label"]):
             entry["audit"] = [plain(dict(row)) for row in audited[entry["label"]]]
             entry["audit_mark"] = invariance_mark(entry["audit"])

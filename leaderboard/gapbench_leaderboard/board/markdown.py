@@ -36,15 +36,19 @@ def markdown_text(
     if suite.get("summary"):
         lines += ["", escape(suite["summary"])]
     lines += ["", _networks(population, suite.get("planned"))]
+    if suite.get("population"):
+        known = suite["population"]
+        date = f", {escape(known['date'][:10])}" if known.get("date") else ""
+        lines += ["", f"Population {escape(known['fingerprint'])}: {escape(known['words'])}{date}."]
     lines += ["", *(f"- {escape(note)}" for note in content["notes"])] if content["notes"] else []
     if suite.get("made_with"):
         lines += ["", f"Made with {'; '.join(map(escape, suite['made_with']))}."]
     full: list[str] = []
     audit = {entry["label"]: entry["audit_mark"] for entry in content["proxies"] if "audit_mark" in entry}
     status = {
-        entry["label"]: ["verified" if entry["verified"] else "claimed"]
+        entry["label"]: [entry["standing"]["kind"]]
         for entry in content["proxies"]
-        if "verified" in entry
+        if entry["standing"]["kind"] not in ("baseline", "built_in")
     }
     for target, task in _scopes(content):
         found = ranked(scores, target=target, task=task, baselines=labels)
@@ -62,10 +66,24 @@ def markdown_text(
         full += ["", f"### {title}", "", *_exact_table(found)]
     if not full:
         lines += ["", "No proxy could be ranked."]
+    lines += _standings(content)
     lines += ["", "## Measurements", "", *_statuses(content, measurements)]
     if full:
         lines += ["", "<details><summary>The rankings in full precision</summary>", *full, "", "</details>"]
     return "\n".join(lines) + "\n"
+
+
+def _standings(content: Mapping[str, Any]) -> list[str]:
+    """What stands behind each submitted proxy."""
+    told = [e for e in content["proxies"] if e["standing"]["kind"] not in ("baseline", "built_in")]
+    if not told:
+        return []
+    return [
+        "",
+        "## Submitted",
+        "",
+        *(f"- {escape(e['label'])}: {escape(e['standing']['words'])}" for e in told),
+    ]
 
 
 def escape(value: object) -> str:

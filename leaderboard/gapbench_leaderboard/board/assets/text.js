@@ -38,6 +38,10 @@ const MARKS = {
   "few values": "Hardly any distinct values.",
   verified: "Submitted, and measured again by gapbench verify, which bore it out; the details say on which networks.",
   claimed: "Submitted: measured by its author, not verified.",
+  "not contradicted": "Submitted; its score on fresh networks is compatible with the claim, but its interval contains 0.",
+  contradicted: "Submitted; its score on fresh networks is significantly smaller than claimed, or of the other sign.",
+  refuted: "Submitted; measured again on the same networks with other values.",
+  undecided: "Submitted; measured again, but its scores cannot be compared.",
 };
 
 const BASELINE_ABOUT = "Baselines, not ranked: known without any proxy, or made from the target (noisy_oracle). A proxy should beat them either way up: -0.2 is 0.2 for the reverse.";
