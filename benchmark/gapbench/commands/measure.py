@@ -59,11 +59,13 @@ def measure_command(
 
     The factory's code runs in this process, as your own.
     """
+    from gapbench.details import noted
     from gapbench.environment import choose_device
     from gapbench.errors import GapbenchError
     from gapbench.proxies.registry import list_proxies, proxy_entry
     from gapbench.submission.foreign import load_network, read_examples
     from gapbench.submission.foreign_measuring import measurements_of
+    from gapbench_leaderboard.board.doubts import words_of_one
 
     if task_options and task is None:
         raise GapbenchError("--task-option goes with --task.")
@@ -92,6 +94,7 @@ def measure_command(
             "seconds": m.seconds,
             "status": m.status,
             "reason": m.reason,
+            **noted(m.details),
         }
         for m in found
     ]
@@ -108,5 +111,8 @@ def measure_command(
                 )
             else:
                 click.echo(f"{row['proxy']:<{width}}  {row['status'].replace('_', ' ')}: {row['reason']}")
+        for row in rows:
+            for text in words_of_one(row["coverage"], row["converged"]):
+                click.echo(f"Note: {row['proxy']}: {text}")
     if any(row["status"] == "failed" for row in rows):
         raise click.exceptions.Exit(1)

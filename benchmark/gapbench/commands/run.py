@@ -63,6 +63,7 @@ def finish(result: object) -> None:
     """Score, print the ranking, build the board, and end with the exit code that the results deserve."""
     from gapbench.running import Run
     from gapbench_leaderboard.board import ranking_text
+    from gapbench_leaderboard.board.doubts import doubts_of
 
     assert isinstance(result, Run)
     counts = result.population["status"].value_counts()
@@ -73,7 +74,7 @@ def finish(result: object) -> None:
         scores = result.scores()
         page = result.build_board(scores)
         click.echo("")
-        click.echo(ranking_text(scores, baselines=result.baselines()))
+        click.echo(ranking_text(scores, baselines=result.baselines(), doubts=doubts_of(result.measurements)))
         click.echo(f"\nBoard: {page} (and board.md, scores.csv, population.csv, measurements.csv beside it)")
     else:
         click.echo("Too few converged networks with measurements for a ranking; no board was built.")

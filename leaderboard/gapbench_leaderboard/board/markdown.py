@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from .document import baseline_labels
+from .doubts import Doubts, doubts_of
 from .numbers import exact, plain, rounded
 from .ranked import Ranked, ranked
 from .terminal import MARKS, UNDECIDED, marks_of
@@ -31,7 +32,7 @@ def markdown_text(
     """The rankings of every target over all tasks and of `gap` (the first target) per task; statuses; and the
     same rankings in full precision."""
     suite = content["suite"]
-    labels = baseline_labels(content["proxies"])
+    labels, doubts = baseline_labels(content["proxies"]), doubts_of(measurements)
     lines = [f"# gapbench board: {escape(suite.get('name', ''))} {escape(suite.get('version', ''))}".rstrip()]
     if suite.get("summary"):
         lines += ["", escape(suite["summary"])]
@@ -59,9 +60,9 @@ def markdown_text(
             "",
             f"## Ranked by tau with {title}",
             "",
-            *_table(found, audit, status),
+            *_table(found, audit, status, doubts),
             "",
-            *_legend(found),
+            *_legend(found, doubts),
         ]
         full += ["", f"### {title}", "", *_exact_table(found)]
     if not full:
@@ -108,7 +109,9 @@ def _networks(population: pd.DataFrame, planned: Any) -> str:
     return text + " (" + ", ".join(f"{count} {escape(status)}" for status, count in counts.items()) + ")."
 
 
-def _table(found: Ranked, audit: Mapping[str, str], status: Mapping[str, list[str]]) -> list[str]:
+def _table(
+    found: Ranked, audit: Mapping[str, str], status: Mapping[str, list[str]], doubts: Mapping[str, Doubts]
+) -> list[str]:
     repeated = found.table["repeatability"].notna().any()
     lines = ["| rank | proxy | tau | 95 % interval | within width | pooled | partial | with width |"]
     lines[0] += " repeatable | networks | seconds | marks |" if repeated else " networks | seconds | marks |"
@@ -130,7 +133,7 @@ def _table(found: Ranked, audit: Mapping[str, str], status: Mapping[str, list[st
             *([rounded(row["repeatability"])] if repeated else []),
             f"{row['models']}/{'?' if found.networks is None else found.networks}",
             rounded(row["seconds"]),
-            " ".join([*marks_of(row), *status.get(plain(row["proxy"]), [])]),
+            " ".join([*marks_of(row, doubts), *status.get(plain(row["proxy"]), [])]),
         ]
         if audit:
             cells.append(audit.get(plain(row["proxy"]), ""))
@@ -138,13 +141,16 @@ def _table(found: Ranked, audit: Mapping[str, str], status: Mapping[str, list[st
     return lines
 
 
-def _legend(found: Ranked) -> list[str]:
-    used = {mark for row in found.table.to_dict("records") for mark in marks_of(row)}
+def _legend(found: Ranked, doubts: Mapping[str, Doubts]) -> list[str]:
+    used = {mark for row in found.table.to_dict("records") for mark in marks_of(row, doubts)}
     lines = [
         f"Ceiling, {name}: {rounded(value)} [{rounded(low)}, {rounded(high)}]."
         for name, (value, low, high) in found.ceilings.items()
     ]
     lines += [f"{mark}: {meaning}." for mark, meaning in MARKS.items() if mark in used]
+    for label in found.table["proxy"]:
+        told = doubts[str(label)].sentences if str(label) in doubts else []
+        lines += [f"{escape(label)}: {'; '.join(told)}."] if told else []
     if found.competing > 1 and not found.told_apart:
         lines.append(UNDECIDED)
     lines.append(

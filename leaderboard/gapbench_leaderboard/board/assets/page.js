@@ -132,6 +132,7 @@ function drawDetail() {
   for (const found of entry.verifications || []) fact(`${found.outcome} ${(found.date || "").slice(0, 10)}`, `on ${found.kind}${found.by ? ` by ${found.by}` : ""}`);
   if (entry.measured_on && entry.measured_on.fingerprint) fact("measured on", `population ${entry.measured_on.fingerprint}${entry.measured_on.networks ? `, ${plural(entry.measured_on.networks, "network")}` : ""}`);
   if (entry.sandbox) fact("measured in", entry.sandbox);
+  if (entry.doubts) fact("beware", Object.values(entry.doubts.marks).join("; "));
   fact("invariant to", entry.invariances && entry.invariances.join(", "));
   for (const result of entry.audit || []) fact("audit", auditText(result));
   for (const [text, count] of statuses(state.proxy)) fact(`${count} measurement${count === 1 ? "" : "s"}`, text);

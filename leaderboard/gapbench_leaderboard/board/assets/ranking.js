@@ -47,6 +47,7 @@ function marksOf(row) {
   if (!row.baseline && typeof row.withWidth === "number" && Math.abs(row.withWidth) >= LIKE_WIDTH) marks.push("width");
   if (row.unreliable) marks.push("unreliable");
   if (row.coverage !== null && row.coverage < 0.9 && !row.baseline) marks.push("low coverage");
+  marks.push(...Object.keys((row.entry.doubts || { marks: {} }).marks));
   if (row.fewDistinct) marks.push("few values");
   const standing = (row.entry.standing || {}).kind;
   if (standing && standing !== "baseline" && standing !== "built_in") marks.push(standing);
@@ -56,7 +57,8 @@ function marksOf(row) {
 // What a mark of a proxy says on hover: its own words where it has some.
 function markText(mark, entry) {
   if (entry.standing && entry.standing.kind === mark) return entry.standing.words;
-  return MARKS[mark];
+  const told = entry.doubts && entry.doubts.marks[mark];
+  return told ? `${told}. ${MARKS[mark]}` : MARKS[mark];
 }
 
 function barScale(rows, limits) {
