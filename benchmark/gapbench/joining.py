@@ -40,6 +40,7 @@ def join(runs: Sequence[str | os.PathLike[str]], entries: Sequence[str | os.Path
         _same_suite(first, run)
     owner = _owners(opened, records)
     requests = _by_label(opened)
+    _same_generations(opened)
     rows = {cell: records[number][cell] for cell, number in owner.items()}
     submitted = _entries(opened, entries, set(requests), rows)
     joined = _joined(opened, owner, tuple(requests.values()), submitted, out)
@@ -142,6 +143,24 @@ def _by_label(runs: Sequence[Run]) -> dict[str, Any]:
                     f"The label {request.label!r} stands for other options in {run.folder} than in another run."
                 )
     return found
+
+
+def _same_generations(runs: Sequence[Run]) -> None:
+    """One version and protocol of each proxy over all runs: values of two are never ranked together."""
+    from gapbench.population.store import Store
+    from gapbench.tables import generations
+
+    seen: dict[str, tuple[str, Path]] = {}
+    for run in runs:
+        with Store(run.folder, readonly=True) as store:
+            own = generations(store, run.cells)
+        for label, generation in own.items():
+            known, folder = seen.setdefault(label, (generation, run.folder))
+            if known != generation:
+                raise GapbenchError(
+                    f"{label} was measured with another version or other options in {run.folder} than in {folder}: "
+                    "run both with one version of gapbench first."
+                )
 
 
 def _entries(

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gapbench.errors import GapbenchError
-from gapbench.suite import ProxyRequest, Suite, list_suites, load_suite, parse_suite, proxy_requests
+from gapbench.run_folder import run_folder, suite_in
+from gapbench.suite import ProxyRequest, Suite, load_suite, parse_suite, proxy_requests
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -98,6 +99,7 @@ class Run:
     def build_board(self, scores: pd.DataFrame | None = None) -> Path:
         """Write `board/` afresh; returns the page."""
         from gapbench.proxies.registry import proxy_entry
+        from gapbench.submission.belonging import strangers
         from gapbench.submission.entry import board_entry
         from gapbench_leaderboard.board import build
 
@@ -112,7 +114,10 @@ class Run:
                 "higher_means": entry.higher_means,
                 "options": dict(request.options),
             }
-        entries |= {entry["label"]: board_entry(entry) for entry in self.entries}
+        for submitted in self.entries:
+            strange = strangers([submitted], self.identity, self.checksums)
+            told = {"other_population": strange[0]} if strange else {}
+            entries[submitted["label"]] = board_entry(submitted) | told
         build(
             self.folder / "board",
             population=self.population,
@@ -219,13 +224,14 @@ def run(
     Raises `GapbenchError` for wrong usage, missing data, a folder of another suite or one that another
     process works on, and `DiskFull`; finished results are kept in each case.
     """
-    own = _run_folder(suite)
+    own = run_folder(suite)
     if own is not None and out is None:
         out = own
     # a wrong name is said before torch is imported
-    chosen = _suite_of(own) if own is not None else load_suite(os.fspath(suite))
+    chosen = suite_in(own) if own is not None else load_suite(os.fspath(suite))
     from gapbench.environment import choose_device, environment, usable_cores
     from gapbench.population.driver import Driver, check_folder, facts_source
+    from gapbench.population.identity import identity_in
     from gapbench.population.jobs import Setup
     from gapbench.population.lock import sole_driver
     from gapbench.population.plan import plan
@@ -306,6 +312,7 @@ def open_run(
 
     `drafts` are entries that are not written yet, or are to stand in for those of the same identity.
     """
+    from gapbench.population.identity import identity_in
     from gapbench.population.store import Store
     from gapbench.submission.belonging import checksums_of
     from gapbench.submission.entry import load_entries
@@ -348,15 +355,6 @@ def open_run(
         )
 
 
-def identity_in(store: Any) -> Identity:
-    """Which population a run's database holds."""
-    from gapbench.population.identity import identity_of
-
-    suite = store.meta("suite") or {}
-    plan = store.meta("plan") or ()
-    return identity_of(suite.get("text", ""), plan, store.cells(), store.environments())
-
-
 def _imported(stored: dict[str, Any]) -> Suite:
     """What stands for the suite of a population that was trained elsewhere."""
     return Suite(
@@ -371,24 +369,6 @@ def _imported(stored: dict[str, Any]) -> Suite:
         axes=tuple(stored["axes"]),
         text="",
     )
-
-
-def _run_folder(suite: str | os.PathLike[str]) -> Path | None:
-    """The folder of a run that stands for its suite; None for the name of a suite or a file."""
-    path = Path(suite)
-    return path if os.fspath(suite) not in list_suites() and (path / "run.sqlite").is_file() else None
-
-
-def _suite_of(folder: Path) -> Suite:
-    from gapbench.population.store import Store
-
-    with Store(folder, readonly=True) as store:
-        stored = store.meta("suite")
-    if stored is None or stored.get("imported"):
-        raise GapbenchError(
-            f"{folder} holds no suite that could be run: it is imported, or nothing was run there yet."
-        )
-    return parse_suite(stored["text"], f"of {folder}")
 
 
 def _same_suite(store: Any, suite: Suite, folder: Path) -> None:

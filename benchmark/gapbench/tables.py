@@ -150,10 +150,21 @@ def measurement_table(
     ).reset_index(drop=True)
 
 
+def generations(store: Store, cells: Sequence[str]) -> dict[str, str]:
+    """Label -> the version, options and protocol of its values in `measurement_table`, as a text."""
+    wanted = set(cells)
+    found = {}
+    for row in store.measurements():
+        if row["cell"] in wanted:
+            where = f"The run database {store.path}, measurement {row['measurement']}"
+            found[row["label"]] = _generation(dict(row), where)[1]
+    return found
+
+
 def _generation(row: Mapping[str, Any], where: str) -> tuple[int, str]:
     """Which repeat it is, and its description without what differs between networks and repeats."""
     text = row["description"]
-    if '"submission"' in text:
+    if '"submission":' in text:
         return 0, "submission"  # a label of a submission has one source and one set of options
     repeat = 0
     if '"repeat"' in text:  # most descriptions have no such word, and a large run has many of them to read

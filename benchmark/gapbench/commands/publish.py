@@ -34,7 +34,7 @@ def publish_command(
     if weights is not None and not weights.is_dir():
         raise TableError(f"--with-weights: {run} has no folder weights")
     if weights is not None:
-        _whole(run)
+        _whole(run, board)
     result = publish(
         board.absolute(),
         project=project,
@@ -54,14 +54,24 @@ def publish_command(
     click.echo(f"  {result.command}")
 
 
-def _whole(run: Path) -> None:
-    """Weights that are not those of the board are not published."""
+def _whole(run: Path, board: Path) -> None:
+    """Weights that are not those of the board are not published with it."""
+    from gapbench.errors import GapbenchError
     from gapbench.population.intact import require_intact
     from gapbench.population.store import Store
+    from gapbench.running import open_run
+    from gapbench_leaderboard.board.document_file import read_document
 
     with Store(run, readonly=True) as store:
         rows = [] if (store.meta("suite") or {}).get("imported") else store.cells()
     require_intact(run, rows)
+    of_board = (read_document(board)["suite"].get("population") or {}).get("fingerprint")
+    identity = open_run(run).identity
+    if of_board not in (None, identity.fingerprint):
+        raise GapbenchError(
+            f"The board in {board} is of another state of the population ({of_board}) than the networks in {run} "
+            f"({identity.fingerprint}, {identity.words}). Build it again first: gapbench board {run}"
+        )
 
 
 def _sources(run: Path) -> dict[str, str]:

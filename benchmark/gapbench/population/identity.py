@@ -89,6 +89,12 @@ def identity_of(
     )
 
 
+def identity_in(store: Any) -> Identity:
+    """Which population an open run database (`gapbench.population.store.Store`) holds."""
+    suite = store.meta("suite") or {}
+    return identity_of(suite.get("text", ""), store.meta("plan") or (), store.cells(), store.environments())
+
+
 def _data(row: Any) -> list[str]:
     """Fingerprints of the data that a network was trained and tested on."""
     try:

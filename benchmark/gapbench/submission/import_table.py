@@ -81,12 +81,13 @@ def read_rows(
 def half_unit(values: Sequence[float]) -> float:
     """Half a unit of the last digit to which a column of fractions was rounded: 0.005 for two digits.
 
-    The digits are those of the value that has most, since tables drop zeros at the end. 0 where all are whole
-    numbers: an error of exactly 0 or 1 tells nothing about rounding.
+    The digits are those of the value that has most, since tables drop zeros at the end; beyond the seventh they are
+    those of float32 or of a subtraction (1 - 0.93). 0 where all are whole numbers: an error of exactly 0 or 1 tells
+    nothing about rounding.
     """
     if all(float(value).is_integer() for value in values):
         return 0.0
-    exponents = [Decimal(repr(float(value))).as_tuple().exponent for value in values]
+    exponents = [Decimal(repr(round(float(value), 7))).as_tuple().exponent for value in values]
     return 0.5 * 10.0 ** min(int(exponent) for exponent in exponents)
 
 

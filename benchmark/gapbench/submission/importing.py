@@ -71,10 +71,11 @@ def import_population(
     """
     from gapbench.environment import environment
     from gapbench.population.driver import check_folder
+    from gapbench.population.identity import identity_in
     from gapbench.population.lock import sole_driver
     from gapbench.population.store import Store
     from gapbench.proxies.registry import list_proxies, proxy_entry
-    from gapbench.running import identity_in, open_run
+    from gapbench.running import open_run
     from gapbench.submission.foreign import examples
     from gapbench.submission.import_errors import check_errors
 

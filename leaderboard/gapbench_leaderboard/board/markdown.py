@@ -47,7 +47,10 @@ def markdown_text(
     full: list[str] = []
     audit = {entry["label"]: entry["audit_mark"] for entry in content["proxies"] if "audit_mark" in entry}
     status = {
-        entry["label"]: [entry["standing"]["kind"]]
+        entry["label"]: [
+            entry["standing"]["kind"],
+            *(["other population"] if entry.get("other_population") else []),
+        ]
         for entry in content["proxies"]
         if entry["standing"]["kind"] not in ("baseline", "built_in")
     }

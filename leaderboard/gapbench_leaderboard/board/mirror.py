@@ -151,7 +151,11 @@ def _record(entry: Mapping[str, Any], suite: Mapping[str, Any], rows: pd.DataFra
             },
         },
         summary=summary,
-        tags=(*standing(entry).tags, *population_tags(suite)),
+        tags=(
+            *standing(entry).tags,
+            *(("other_population",) if entry.get("other_population") else ()),
+            *population_tags(suite),
+        ),
     )
 
 

@@ -162,7 +162,9 @@ def test_the_allowance_and_the_digits():
     assert [allowance(n) for n in (10, 60, 5_000, 50_000)] == [2, 2, 2, 25]
     assert half_unit([0.1, 0.12, 0.5]) == pytest.approx(0.005)
     assert half_unit([0.0, 1.0]) == 0.0
-    assert half_unit([0.123456789]) < 1e-8
+    assert half_unit([1 - 0.93, 1 - 0.9]) == pytest.approx(0.005)
+    assert half_unit([float(np.float32(0.07)), 0.5]) == pytest.approx(0.005)
+    assert half_unit([0.123456789]) < 1e-7
 
 
 def test_wrong_labels_are_those_trained_on(place):

@@ -51,12 +51,14 @@ function marksOf(row) {
   if (row.fewDistinct) marks.push("few values");
   const standing = (row.entry.standing || {}).kind;
   if (standing && standing !== "baseline" && standing !== "built_in") marks.push(standing);
+  if (row.entry.other_population) marks.push("other population");
   return marks;
 }
 
 // What a mark of a proxy says on hover: its own words where it has some.
 function markText(mark, entry) {
   if (entry.standing && entry.standing.kind === mark) return entry.standing.words;
+  if (mark === "other population") return entry.other_population;
   const told = entry.doubts && entry.doubts.marks[mark];
   return told ? `${told}. ${MARKS[mark]}` : MARKS[mark];
 }

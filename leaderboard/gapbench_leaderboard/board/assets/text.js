@@ -40,6 +40,7 @@ const MARKS = {
   "no symmetry found": "Of a quotient: no symmetry was found on some networks, where the quotient is the full space.",
   "not converged": "A worst-case ascent had not converged on some networks: doubling its steps gained more than 5 %.",
   verified: "Submitted, and measured again by gapbench verify, which bore it out; the details say on which networks.",
+  "other population": "Submitted, and measured on other networks than those of this board.",
   claimed: "Submitted: measured by its author, not verified.",
   "not contradicted": "Submitted; its score on fresh networks is compatible with the claim, but its interval contains 0.",
   contradicted: "Submitted; its score on fresh networks is significantly smaller than claimed, or of the other sign.",
