@@ -42,6 +42,7 @@ def tampered(run: Path, copy: Path, statement: str) -> Path:
     shutil.copytree(run, copy)
     with sqlite3.connect(copy / "run.sqlite") as database:
         database.execute("DROP TRIGGER cells_keep")
+        database.execute("DROP TRIGGER measurements_keep")
         database.execute(statement)
     database.close()
     return copy

@@ -34,6 +34,7 @@ def pull_command(
     from gapbench.population.intact import require_intact
     from gapbench.population.store import Store
     from gapbench.running import open_run
+    from gapbench_leaderboard.board.document_file import read_document
     from gapbench_leaderboard.board.pulling import pull
 
     folder = out if out is not None else Path("runs") / suite
@@ -41,8 +42,16 @@ def pull_command(
     opened = open_run(folder)
     with Store(folder, readonly=True) as store:
         require_intact(folder, store.cells())
+    board = (read_document(folder / "board")["suite"].get("population") or {}).get("fingerprint")
+    if board not in (None, opened.identity.fingerprint):
+        click.echo(
+            f"Note: the board that was published last is of another population ({board}) than these networks "
+            f"({opened.identity.fingerprint}). Build it again: gapbench board {folder}",
+            err=True,
+        )
     click.echo(
-        f"{folder}: {len(opened.population)} networks of {opened.suite.name} version {opened.suite.version}, "
+        f"{folder}: {len(opened.population)} networks of {opened.suite.name} version {opened.suite.version} "
+        f"(population {opened.identity.fingerprint}: {opened.identity.words}), "
         f"{len(opened.proxies) + len(opened.entries)} proxies measured."
     )
     click.echo(f"Measure and rank a proxy of yours: gapbench submit FILE --run {folder}")

@@ -319,3 +319,32 @@ def test_measure_answers_weights_that_are_not_finite(place):
     }
     assert any("finite" in row["reason"] for row in rows)
     assert done.exit_code == 1
+
+
+def test_coverage_and_convergence_reach_tables_and_the_command(place, monkeypatch):
+    from dataclasses import replace
+
+    from click.testing import CliRunner
+
+    from gapbench import Estimate
+    from gapbench.proxies import registry
+
+    def partly(context):
+        return Estimate(1.0, None, {"coverage": "partly covered: 2 operations", "converged": False})
+
+    entry = replace(registry.proxy_entry("param_norm"), version=77, function=partly)
+    monkeypatch.setitem(registry._ENTRIES, "param_norm", entry)
+    own = bring(place).measurements.query("proxy == 'param_norm'")
+    assert set(own["coverage"]) == {"partly covered: 2 operations"}
+    assert own["converged"].tolist() == [False] * 6
+    arguments = [
+        *("measure", f"{place}/nets.py:make", "--weights", f"{place}/net0.safetensors"),
+        *("--data", f"{place}/train0.npz", "--proxies", "param_norm,train_loss"),
+    ]
+    shown = CliRunner().invoke(cli, arguments).output
+    assert "Note: param_norm: symmetry partly covered: 2 operations" in shown
+    assert "Note: param_norm: ascent not converged" in shown
+    assert "Note: train_loss" not in shown
+    rows = json.loads(CliRunner().invoke(cli, [*arguments, "--json"]).stdout)
+    assert [row["coverage"] for row in rows] == ["partly covered: 2 operations", None]
+    assert [row["converged"] for row in rows] == [False, None]
