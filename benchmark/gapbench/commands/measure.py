@@ -69,7 +69,10 @@ def measure_command(
 
     if task_options and task is None:
         raise GapbenchError("--task-option goes with --task.")
-    names = [n.strip() for n in proxies.split(",") if n.strip()] if proxies is not None else list_proxies()
+    asked = None if proxies is None else [n.strip() for n in proxies.split(",") if n.strip()]
+    names = list_proxies() if asked is None else list(dict.fromkeys(asked))
+    if not names:
+        raise GapbenchError("--proxies names no proxy: give at least one, or leave the option out.")
     for name in names:
         proxy_entry(name)
     chosen = choose_device(device)

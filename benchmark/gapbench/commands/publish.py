@@ -26,6 +26,7 @@ def publish_command(
     Publishing again updates the same runs. Without a key or a network everything is written to RUN/publish,
     with the command that uploads it. Nothing else of gapbench sends anything.
     """
+    from gapbench_leaderboard.board.document_file import read_document
     from gapbench_leaderboard.board.publishing import publish
     from gapbench_leaderboard.scores import TableError
 
@@ -46,6 +47,11 @@ def publish_command(
         database=(run / "run.sqlite").absolute() if weights is not None else None,
         sources=_sources(run),
     )
+    population = read_document(board)["suite"].get("population") or {}
+    if population.get("complete") is False:
+        click.echo(
+            f"Not the whole suite: {population.get('words')}; tagged so, beside the whole and not in its place."
+        )
     if result.folder is None:
         click.echo(f"Published {len(result.runs)} runs to the wandb project {project}.")
         return

@@ -18,6 +18,10 @@ REQUIRED = ("weights", "train_error", "test_error")
 STATUSES = ("converged", "not_converged", "diverged")
 ERRORS = ("train_error", "test_error")
 FILLED: Mapping[str, Any] = {"task": "imported", "width": 1.0, "seed": 0, "status": "converged"}
+OWN = frozenset(
+    "cell task family seed status train_error test_error gap loss_gap parameters train_size test_size".split()
+)
+"""Columns of every population, which are no axes of a table; `width` may be one."""
 OPTIONAL = ("initial", "test_data", "train_loss", "test_loss", "test_size")
 
 
@@ -67,6 +71,7 @@ def read_rows(
             rows.append(_row(position, record, Path(weights), axes))
         except GapbenchError as error:
             raise GapbenchError(f"{table}, row {position}: {error}") from None
+    alike: dict[str, Row] = {}
     seen: dict[tuple[Path, str], Row] = {}
     for row in rows:
         other = seen.setdefault((row.weights.resolve(), row.factory), row)
@@ -74,6 +79,13 @@ def read_rows(
             raise GapbenchError(
                 f"{table} lists the same network twice: rows {other.position} and {row.position} name the "
                 f"weight file {row.name}."
+            )
+        place = repr([row.task, row.family, row.width, sorted(row.axes.items()), row.seed])
+        other = alike.setdefault(place, row)
+        if other is not row:
+            raise GapbenchError(
+                f"{table}, rows {other.position} and {row.position} ({other.name}, {row.name}) have the same task, family, "
+                "width, axes and seed. Name the axis that tells them apart with --axes, or give them seeds of their own."
             )
     return tuple(rows)
 
@@ -93,6 +105,11 @@ def half_unit(values: Sequence[float]) -> float:
 
 def _complete(frame: pd.DataFrame, axes: Sequence[str], given: Mapping[str, Any]) -> pd.DataFrame:
     """The table with every optional column."""
+    taken = sorted(set(axes) & OWN)
+    if taken:
+        raise GapbenchError(
+            f"{taken[0]} is no axis: it is a column of its own in every population. Leave it out of --axes."
+        )
     frame = frame.copy()
     for name, value in given.items():
         if value is not None:

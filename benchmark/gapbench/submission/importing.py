@@ -79,6 +79,7 @@ def import_population(
     from gapbench.submission.foreign import examples
     from gapbench.submission.import_errors import check_errors
 
+    axes = list(dict.fromkeys(axes))
     given = {"factory": factory, "data": data, "test_data": test_data, "test_size": test_size}
     rows = read_rows(table, weights, axes, given)
     names = list(dict.fromkeys(proxies)) if proxies is not None else list_proxies()
@@ -269,9 +270,10 @@ def _store_one(
     if stored is None:
         store.add_cell(_record(candidate, result, network, len(inputs)))
     if result.defect:  # told at once; what diverged is no failure of a proxy
-        if row.status == "diverged" or stored is not None:
+        if row.status == "diverged":
             return
-        found = [Measurement(name, None, None, 0.0, "failed", result.defect) for name in missing]
+        told = [name for name in missing if keys[name] not in measured]
+        found = [Measurement(name, None, None, 0.0, "failed", result.defect) for name in told]
     else:
         start = None if row.initial is None else load_network(row.factory, row.initial)
         found = measurements_of(

@@ -236,6 +236,8 @@ def test_weights_that_are_not_finite_fail_with_the_reason(place, value):
     before = attempts(place)
     bring(place)
     assert attempts(place) == before
+    more = bring(place, proxies=["param_norm", "train_loss", "random"]).measurements
+    assert set(more.loc[(more["cell"] == row["cell"]) & (more["proxy"] == "random"), "status"]) == {"failed"}
     change(place, status=["converged", "converged", "diverged", "converged", "converged", "converged"])
     assert bring(place, out=place / "diverged").failures == []
 
@@ -269,6 +271,10 @@ def test_a_data_file_with_flipped_bytes_is_named(place):
     [
         ({"weights": "net0.safetensors"}, "twice: rows 1 and 2 name the weight file net0"),
         ({"status": "convergd"}, "row 1: status 'convergd'.*Did you mean 'converged'"),
+        (
+            {"seed": 0},
+            "rows 1 and 2 .net0.safetensors, net1.safetensors. have the same task, family, width, axes",
+        ),
         ({"seed": 1.5}, "row 1: seed = 1.5"),
         ({"weights": [None, *(f"net{k}.safetensors" for k in range(1, 6))]}, "row 1: weights is empty"),
         ({"learning_rate": [0.1, None, 0.2, 0.2, 0.3, 0.3]}, "row 2: the axis learning_rate has no value"),
@@ -280,6 +286,13 @@ def test_rows_that_do_not_fit_are_named(place, columns, words):
     change(place, **columns)
     with pytest.raises(GapbenchError, match=words):
         bring(place)
+
+
+def test_axes_are_columns_of_the_table_alone_and_count_once(place):
+    with pytest.raises(GapbenchError, match="seed is no axis"):
+        bring(place, axes=["learning_rate", "seed"])
+    found = bring(place, axes=["learning_rate", "learning_rate"])
+    assert found.population.columns.is_unique
 
 
 def test_no_rows_no_columns_and_equal_files_are_told(place):
