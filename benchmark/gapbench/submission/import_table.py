@@ -84,8 +84,9 @@ def read_rows(
         other = alike.setdefault(place, row)
         if other is not row:
             raise GapbenchError(
-                f"{table}, rows {other.position} and {row.position} ({other.name}, {row.name}) have the same task, family, "
-                "width, axes and seed. Name the axis that tells them apart with --axes, or give them seeds of their own."
+                f"{table}, rows {other.position} and {row.position} ({other.name}, {row.name}) have the same "
+                "task, family, width, axes and seed. Name the axis that tells them apart with --axes, or give them "
+                "seeds of their own."
             )
     return tuple(rows)
 

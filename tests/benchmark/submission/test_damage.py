@@ -170,6 +170,14 @@ def test_a_damaged_row_is_one_sentence(run_folder, statement, words):
     assert str(run_folder) in str(told.value)
 
 
+def test_text_that_is_none_is_damage(run_folder):
+    with sqlite3.connect(run_folder / "run.sqlite") as db:
+        db.execute("DROP TRIGGER measurements_keep")
+        db.execute("UPDATE measurements SET reason = CAST(x'da28' AS TEXT)")
+    with pytest.raises(GapbenchError, match=r"run\.sqlite"):
+        gapbench.open_run(run_folder)
+
+
 def test_bits_of_another_length_are_damage(run_folder):
     with sqlite3.connect(run_folder / "run.sqlite") as db:
         db.execute("DROP TRIGGER cells_keep")
