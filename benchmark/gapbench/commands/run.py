@@ -68,6 +68,7 @@ def finish(result: object) -> None:
     assert isinstance(result, Run)
     counts = result.population["status"].value_counts()
     click.echo("\nNetworks: " + ", ".join(f"{count} {status}" for status, count in counts.items()) + ".")
+    click.echo(f"Population {result.identity.fingerprint}: {result.identity.words}.")
     for note in result.notes():
         click.echo(f"Note: {note}")
     if int(counts.get("converged", 0)) >= 2 and len(result.measurements):

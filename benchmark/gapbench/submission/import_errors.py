@@ -156,7 +156,10 @@ def _cause(
         other = others[k]
         assert other is not None
         return f" The number fits {rows[other].name} (row {rows[other].position}): the weight files look permuted."
-    return " Are these the weights, the data and the preprocessing that the table is about?"
+    return (
+        " Are these the weights, the data and the preprocessing that the table is about? Errors are taken in eval "
+        "mode, without augmentation."
+    )
 
 
 def _digits(rounding: float) -> str:

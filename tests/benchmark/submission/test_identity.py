@@ -8,6 +8,8 @@ import pytest
 from click.testing import CliRunner
 
 import gapbench
+from benchmark.submission.adversaries import BENIGN
+from benchmark.submission.conftest import WALLS
 from benchmark.tiny_suite import TINY
 from gapbench import GapbenchError
 from gapbench.cli import cli
@@ -94,6 +96,28 @@ def test_a_trial_and_the_whole_never_share_a_remote_run_and_the_trial_says_so(gr
         assert "a trial" not in (grown[1] / "board" / name).read_text()
     shown = CliRunner().invoke(cli, ["board", str(grown[0])])
     assert "4 of 12 networks: a trial" in shown.output
+
+
+def test_an_entry_on_a_trial_says_so_and_is_noticed_when_the_run_has_grown(grown, tmp_path):
+    file = tmp_path / "mine.py"
+    file.write_text(BENIGN["a_norm"])
+    run = tmp_path / "run"
+    shutil.copytree(grown[0], run)
+    trusted = ["--name", "a_norm", *(["--unsandboxed"] if WALLS else [])]
+    shown = CliRunner().invoke(cli, ["submit", str(file), "--run", str(run), *trusted])
+    assert shown.exit_code == 0, shown.output
+    assert "4 of 12 networks: a trial" in shown.output
+    suite = tmp_path / "tiny.toml"
+    suite.write_text(TINY)
+    grew = gapbench.run(suite, run, device="cpu", workers=0, proxies=["param_norm"], board=True)
+    (note,) = [note for note in grew.notes() if "a_norm" in note]
+    assert "4 of this board's 12 networks" in note
+    row = next(entry for entry in document(run)["proxies"] if entry["label"] == "a_norm")
+    assert row["other_population"] == note
+    again = CliRunner().invoke(cli, ["submit", str(file), "--run", str(run), *trusted])
+    assert again.exit_code == 0, again.output
+    assert gapbench.open_run(run).notes() == []
+    assert load_entries(run)[0]["population"]["networks"] == 12
 
 
 def test_the_run_keeps_what_it_holds(grown):
