@@ -26,18 +26,27 @@ def join(runs: Sequence[str | os.PathLike[str]], entries: Sequence[str | os.Path
     protocol of a task, the same network trained to other weights, a label with two meanings, an entry of
     another population.
     """
+    from gapbench.population.identity import identity_of
     from gapbench.running import open_run
+    from gapbench.submission.belonging import checksums_of
 
-    opened = [open_run(folder) for folder in runs]
+    folders = [Path(folder) for folder in runs]
+    records = [_records(folder) for folder in folders]
+    if len({_suite_text(folder) for folder in folders}) == 1:
+        _same_data(folders, records)
+    opened = [open_run(folder) for folder in folders]
     first = opened[0]
     for run in opened[1:]:
         _same_suite(first, run)
-    records = [_records(run.folder) for run in opened]
-    _same_data(opened, records)
     owner = _owners(opened, records)
     requests = _by_label(opened)
-    submitted = _entries(opened, entries, set(requests))
-    return _joined(opened, owner, tuple(requests.values()), submitted, out)
+    _same_generations(opened)
+    rows = {cell: records[number][cell] for cell, number in owner.items()}
+    submitted = _entries(opened, entries, set(requests), rows)
+    joined = _joined(opened, owner, tuple(requests.values()), submitted, out)
+    identity = identity_of(first.suite.text, joined.cells, rows.values(), _environments(opened))
+    checksums = checksums_of(rows.values())
+    return replace(joined, identity=identity, checksums=checksums)
 
 
 def _same_suite(first: Run, other: Run) -> None:
@@ -60,12 +69,33 @@ def _records(folder: Path) -> dict[str, dict[str, Any]]:
         return {row["cell"]: dict(row) for row in store.cells()}
 
 
-def _same_data(runs: Sequence[Run], records: Sequence[dict[str, dict[str, Any]]]) -> None:
+def _environments(runs: Sequence[Run]) -> list[dict[str, Any]]:
+    from gapbench.population.store import Store
+
+    found = []
+    for run in runs:
+        with Store(run.folder, readonly=True) as store:
+            found += store.environments()
+    return found
+
+
+def _suite_text(folder: Path) -> str | None:
+    from gapbench.population.store import Store
+
+    with Store(folder, readonly=True) as store:
+        stored = store.meta("suite")
+    return stored.get("text") if isinstance(stored, dict) else None
+
+
+def _same_data(folders: Sequence[Path], records: Sequence[dict[str, dict[str, Any]]]) -> None:
     """One fingerprint and protocol for each task and its options, over all runs."""
     seen: dict[str, tuple[str, Path]] = {}
-    for run, rows in zip(runs, records):
+    for place, rows in zip(folders, records):
         for row in rows.values():
-            description = json.loads(row["description"])
+            try:
+                description = json.loads(row["description"])
+            except ValueError:  # said when the run is opened
+                continue
             task = description.get("task")
             if not isinstance(task, dict):
                 continue
@@ -73,12 +103,12 @@ def _same_data(runs: Sequence[Run], records: Sequence[dict[str, dict[str, Any]]]
             state = json.dumps(
                 [task.get("fingerprint"), task.get("version"), description.get("protocol")], sort_keys=True
             )
-            known, folder = seen.setdefault(key, (state, run.folder))
+            known, folder = seen.setdefault(key, (state, place))
             if known != state:
                 what = ("data (fingerprint)", "version of the task", "protocol of training")
                 differing = [n for n, a, b in zip(what, json.loads(known), json.loads(state)) if a != b]
                 raise GapbenchError(
-                    f"{run.folder} and {folder} cannot share a board: {task.get('name')} has another "
+                    f"{place} and {folder} cannot share a board: {task.get('name')} has another "
                     f"{' and another '.join(differing)} in one than in the other."
                 )
 
@@ -115,9 +145,31 @@ def _by_label(runs: Sequence[Run]) -> dict[str, Any]:
     return found
 
 
+def _same_generations(runs: Sequence[Run]) -> None:
+    """One version and protocol of each proxy over all runs: values of two are never ranked together."""
+    from gapbench.population.store import Store
+    from gapbench.tables import generations
+
+    seen: dict[str, tuple[str, Path]] = {}
+    for run in runs:
+        with Store(run.folder, readonly=True) as store:
+            own = generations(store, run.cells)
+        for label, generation in own.items():
+            known, folder = seen.setdefault(label, (generation, run.folder))
+            if known != generation:
+                raise GapbenchError(
+                    f"{label} was measured with another version or other options in {run.folder} than in {folder}: "
+                    "run both with one version of gapbench first."
+                )
+
+
 def _entries(
-    runs: Sequence[Run], files: Sequence[str | os.PathLike[str]], labels: set[str]
+    runs: Sequence[Run],
+    files: Sequence[str | os.PathLike[str]],
+    labels: set[str],
+    rows: dict[str, dict[str, Any]],
 ) -> tuple[dict[str, Any], ...]:
+    from gapbench.submission.belonging import checksums_of, other_weights
     from gapbench.submission.entry import read_entry
 
     cells = {cell for run in runs for cell in run.population["cell"]}
@@ -128,6 +180,13 @@ def _entries(
             raise GapbenchError(
                 f"The entry {entry['label']} was measured on {len(strange)} networks that the runs do not have, "
                 f"such as {min(strange)[:40]}: it belongs to another population."
+            )
+        changed = other_weights(entry, checksums_of(rows.values()))
+        if changed:
+            raise GapbenchError(
+                f"The entry {entry['label']} was measured on other weights of {len(changed)} networks than the "
+                f"runs have, such as {changed[0]}: it belongs to another population. Submit its source "
+                "to one of the runs."
             )
         other = next((e for e in found.values() if e["label"] == entry["label"]), None)
         if entry["label"] in labels or (other is not None and other["id"] != entry["id"]):

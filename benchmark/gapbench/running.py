@@ -5,18 +5,20 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gapbench.errors import GapbenchError
+from gapbench.run_folder import run_folder, suite_in
 from gapbench.suite import ProxyRequest, Suite, load_suite, parse_suite, proxy_requests
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from gapbench.population.driver import Progress
+    from gapbench.population.identity import Identity
 
 CUDA_WORKERS = 4
 
@@ -27,7 +29,7 @@ class Run:
 
     `population`, `measurements`: see `gapbench.tables`. `cells` is the plan: the keys of all its networks.
     `entries` are the submitted proxies (`gapbench.submission.entry`). `sources` are the folders of runs that
-    were joined (`gapbench.joining`), none for a run as it is.
+    were joined (`gapbench.joining`), none for a run as it is. `identity` says which population this is.
     """
 
     folder: Path
@@ -36,9 +38,11 @@ class Run:
     cells: tuple[str, ...]
     population: pd.DataFrame = field(repr=False)
     measurements: pd.DataFrame = field(repr=False)
+    identity: Identity
     problems: tuple[str, ...] = ()
     entries: tuple[dict[str, Any], ...] = field(default=(), repr=False)
     sources: tuple[Path, ...] = ()
+    checksums: Mapping[str, str | None] = field(default_factory=dict, repr=False)
 
     @property
     def failures(self) -> list[str]:
@@ -95,6 +99,7 @@ class Run:
     def build_board(self, scores: pd.DataFrame | None = None) -> Path:
         """Write `board/` afresh; returns the page."""
         from gapbench.proxies.registry import proxy_entry
+        from gapbench.submission.belonging import strangers
         from gapbench.submission.entry import board_entry
         from gapbench_leaderboard.board import build
 
@@ -109,7 +114,10 @@ class Run:
                 "higher_means": entry.higher_means,
                 "options": dict(request.options),
             }
-        entries |= {entry["label"]: board_entry(entry) for entry in self.entries}
+        for submitted in self.entries:
+            strange = strangers([submitted], self.identity, self.checksums)
+            told = {"other_population": strange[0]} if strange else {}
+            entries[submitted["label"]] = board_entry(submitted) | told
         build(
             self.folder / "board",
             population=self.population,
@@ -121,9 +129,10 @@ class Run:
                 "version": self.suite.version,
                 "fingerprint": hashlib.sha256(self.suite.text.encode()).hexdigest()[:16],
                 "summary": self.suite.summary,
-                "planned": len(self.suite.configurations),
+                "planned": self.identity.planned,
                 "samples": self.suite.samples,
                 "made_with": self.made_with(),
+                "population": self.identity.as_dict(),
             },
             entries=entries,
             notes=self.notes(),
@@ -155,10 +164,15 @@ class Run:
 
     def notes(self) -> list[str]:
         """What a reader of the board must know about this run's data and completeness."""
+        from gapbench.submission.belonging import strangers
+
         notes = []
-        planned, present = len(self.suite.configurations), len(self.population)
-        if present < planned:
-            notes.append(f"Incomplete: {present} of the suite's {planned} networks have been trained.")
+        if not self.identity.complete:
+            notes.append(
+                f"Incomplete: {self.identity.networks} of the suite's {self.identity.planned} networks have been "
+                f"trained ({self.identity.words})."
+            )
+        notes += strangers(self.entries, self.identity, self.checksums)
         for task in sorted(self.population.loc[self.population["source"] == "unofficial", "task"].unique()):
             notes.append(f"{task}: the data are not the official release (their checksum differs).")
         shifted = self.population.loc[self.population["shift"].fillna(0) == 1, "task"].unique()
@@ -197,6 +211,9 @@ def run(
 ) -> Run:
     """Run a suite (name or file) in the folder `out` (default `runs/<suite>`); resumes what is there.
 
+    `suite` may also be the folder of a run, which then is brought up to date with its own suite. The weight files
+    of all trained networks are checked, and what is damaged is trained again to the same bytes or is a problem.
+
     `limit` trains only so many networks, balanced over tasks and families; `proxies` measures only those of
     the suite's labels or, with default options, of the registered names. `workers` defaults to one process
     per core on a CPU and to 4 on CUDA; 0 works in this process, which is quicker for a few small networks.
@@ -207,9 +224,14 @@ def run(
     Raises `GapbenchError` for wrong usage, missing data, a folder of another suite or one that another
     process works on, and `DiskFull`; finished results are kept in each case.
     """
-    chosen = load_suite(os.fspath(suite))  # a wrong name is said before torch is imported
+    own = run_folder(suite)
+    if own is not None and out is None:
+        out = own
+    # a wrong name is said before torch is imported
+    chosen = suite_in(own) if own is not None else load_suite(os.fspath(suite))
     from gapbench.environment import choose_device, environment, usable_cores
     from gapbench.population.driver import Driver, check_folder, facts_source
+    from gapbench.population.identity import identity_in
     from gapbench.population.jobs import Setup
     from gapbench.population.lock import sole_driver
     from gapbench.population.plan import check_sizes, plan
@@ -251,8 +273,18 @@ def run(
         store.set_meta("proxies", _labelled(store, requests))
         store.set_meta(f"environment {time.time():.6f}", environment(device))
         count = workers if workers is not None else CUDA_WORKERS if device == "cuda" else usable_cores()
-        driver = Driver(store, setup, cells[:limit], requests, progress or Silent(), retry_failed, repeats)
+        driver = Driver(
+            store,
+            setup,
+            cells[:limit],
+            requests,
+            progress or Silent(),
+            retry_failed,
+            repeats,
+            others=cells[limit:] if limit is not None else (),
+        )
         outcome = driver.bring_up_to_date(count)
+        store.set_meta("population", identity_in(store).as_dict())
     result = open_run(folder, problems=tuple(outcome.problems))
     if board and len(result.population):
         result.build_board()
@@ -281,7 +313,9 @@ def open_run(
 
     `drafts` are entries that are not written yet, or are to stand in for those of the same identity.
     """
+    from gapbench.population.identity import identity_in
     from gapbench.population.store import Store
+    from gapbench.submission.belonging import checksums_of
     from gapbench.submission.entry import load_entries
     from gapbench.tables import measurement_table, population_table
 
@@ -305,6 +339,7 @@ def open_run(
             ) from error
         identities = {entry["id"] for entry in drafts}
         entries = [entry for entry in load_entries(path) if entry["id"] not in identities]
+        identity = identity_in(store)
         entries += drafts
         labels = [r.label for r in requests] + [entry["label"] for entry in entries]
         return Run(
@@ -314,8 +349,10 @@ def open_run(
             cells=cells,
             population=population_table(store, cells, suite.axes),
             measurements=measurement_table(store, cells, labels),
+            identity=identity,
             problems=problems,
             entries=tuple(entries),
+            checksums=checksums_of(store.cells()),
         )
 
 

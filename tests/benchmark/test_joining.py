@@ -42,6 +42,7 @@ def tampered(run: Path, copy: Path, statement: str) -> Path:
     shutil.copytree(run, copy)
     with sqlite3.connect(copy / "run.sqlite") as database:
         database.execute("DROP TRIGGER cells_keep")
+        database.execute("DROP TRIGGER measurements_keep")
         database.execute(statement)
     database.close()
     return copy
@@ -162,3 +163,30 @@ def test_a_damaged_description_of_a_run_is_said(
     copy = tampered(runs[0], tmp_path / "a", statement)
     with pytest.raises(GapbenchError, match="damaged"):
         open_run(copy)
+
+
+def test_two_versions_of_a_proxy_never_share_a_board(runs: tuple[Path, Path], tmp_path: Path) -> None:
+    statement = (
+        "UPDATE measurements SET description = replace(description, '\"version\": ', '\"version\": 9')"
+    )
+    other = tampered(runs[1], tmp_path / "other", statement)
+    with pytest.raises(GapbenchError, match="was measured with another version or other options"):
+        join([runs[0], other], [], tmp_path / "joined")
+
+
+def test_values_of_an_earlier_version_do_not_stand_beside_the_later(
+    runs: tuple[Path, Path], tmp_path: Path
+) -> None:
+    """Of one label half the networks were measured with version 1 last, the others with version 2 after that."""
+    statement = """
+        INSERT INTO measurements SELECT 'new' || measurement, 0, cell, proxy, label,
+        replace(description, '"version": 1', '"version": 2'), value + 1000, standard_error, seconds, peak_memory,
+        status, reason, details, device, finished FROM measurements WHERE label = 'param_norm'
+        AND cell IN (SELECT cell FROM cells LIMIT 2)"""
+    other = tampered(runs[0], tmp_path / "other", statement)
+    before, after = (gapbench.open_run(folder).measurements for folder in (runs[0], other))
+    own = after[after["proxy"] == "param_norm"]
+    assert len(own) == 2
+    assert (own["value"] > 1000).all()
+    rest = [table[table["proxy"] != "param_norm"].reset_index(drop=True) for table in (before, after)]
+    assert rest[0].equals(rest[1])

@@ -83,7 +83,7 @@ def test_records_hold_the_scores_and_nothing_undefined(made: tuple[Path, dict[st
             rows = scores[(scores["target"] == target) & (scores["task"] == task) & (scores["family"] == "")]
             rows = rows[(rows["proxy"] == record.config["label"]) & (rows["estimator"] == estimator)]
             assert [value] == list(rows[column])
-    assert {record.tags[0] for record in records} == {"claimed", "baseline"}
+    assert {record.tags[0] for record in records} == {"built_in", "baseline"}
 
 
 def test_identifiers_follow_the_identity_and_not_the_scores(made: tuple[Path, dict[str, Any]]) -> None:

@@ -16,13 +16,20 @@ def diff_command(before: Path, after: Path, as_json: bool) -> None:
     """What changed from the board BEFORE to the board AFTER (folders of boards or runs, or scores.csv)."""
     from gapbench_leaderboard.board.difference import difference, difference_text
     from gapbench_leaderboard.board.numbers import plain
-    from gapbench_leaderboard.board.scores_file import read_scores, suite_of
+    from gapbench_leaderboard.board.scores_file import population_of, read_scores, suite_of
 
     table = difference(read_scores(before), read_scores(after))
     if as_json:
         click.echo(json.dumps(plain(table.to_dict("records")), indent=2, allow_nan=False))
     else:
         click.echo(difference_text(table))
+    populations = population_of(before), population_of(after)
+    if None not in populations and populations[0] != populations[1]:
+        click.echo(
+            f"note: these are boards of different populations ({populations[0]}; {populations[1]}): other "
+            "networks, not only other measurements",
+            err=True,
+        )
     suites = suite_of(before), suite_of(after)
     if None not in suites and suites[0] != suites[1]:
         click.echo(

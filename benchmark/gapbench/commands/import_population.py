@@ -14,6 +14,9 @@ import click
 @click.option("--axes", required=True, help="Columns that were varied, separated by commas.")
 @click.option("--factory", help="MODULE:FACTORY of all networks (or a column factory).")
 @click.option("--data", type=click.Path(path_type=Path), help="Training examples of all (or a column data).")
+@click.option(
+    "--test-data", type=click.Path(path_type=Path), help="Test examples of all (or a column test_data)."
+)
 @click.option("--test-size", type=click.IntRange(min=1), help="Test examples behind test_error.")
 @click.option("--proxies", help="Only these, separated by commas.")
 @click.option(
@@ -30,6 +33,7 @@ def import_population_command(
     axes: str,
     factory: str | None,
     data: Path | None,
+    test_data: Path | None,
     test_size: int | None,
     proxies: str | None,
     samples: int,
@@ -37,7 +41,8 @@ def import_population_command(
     """Measure networks trained elsewhere, listed in TABLE with their errors, and build their board.
 
     TABLE has one row per network: weights, train_error, test_error, and optionally task, family, width, seed,
-    factory, data, initial, test_size, train_loss, test_loss, status, and the axes.
+    factory, data, test_data, initial, test_size, train_loss, test_loss, status, and the axes. The errors are
+    recomputed on the data, and a table that disagrees is refused.
     """
     from gapbench.commands.run import finish
     from gapbench.submission.importing import import_population
@@ -50,6 +55,7 @@ def import_population_command(
         axes=[name.strip() for name in axes.split(",") if name.strip()],
         factory=factory,
         data=data,
+        test_data=test_data,
         test_size=test_size,
         proxies=names,
         samples=samples,

@@ -59,15 +59,20 @@ def measure_command(
 
     The factory's code runs in this process, as your own.
     """
+    from gapbench.details import noted
     from gapbench.environment import choose_device
     from gapbench.errors import GapbenchError
     from gapbench.proxies.registry import list_proxies, proxy_entry
     from gapbench.submission.foreign import load_network, read_examples
     from gapbench.submission.foreign_measuring import measurements_of
+    from gapbench_leaderboard.board.doubts import words_of_one
 
     if task_options and task is None:
         raise GapbenchError("--task-option goes with --task.")
-    names = [n.strip() for n in proxies.split(",") if n.strip()] if proxies is not None else list_proxies()
+    asked = None if proxies is None else [n.strip() for n in proxies.split(",") if n.strip()]
+    names = list_proxies() if asked is None else list(dict.fromkeys(asked))
+    if not names:
+        raise GapbenchError("--proxies names no proxy: give at least one, or leave the option out.")
     for name in names:
         proxy_entry(name)
     chosen = choose_device(device)
@@ -92,6 +97,7 @@ def measure_command(
             "seconds": m.seconds,
             "status": m.status,
             "reason": m.reason,
+            **noted(m.details),
         }
         for m in found
     ]
@@ -108,5 +114,8 @@ def measure_command(
                 )
             else:
                 click.echo(f"{row['proxy']:<{width}}  {row['status'].replace('_', ' ')}: {row['reason']}")
+        for row in rows:
+            for text in words_of_one(row["coverage"], row["converged"]):
+                click.echo(f"Note: {row['proxy']}: {text}")
     if any(row["status"] == "failed" for row in rows):
         raise click.exceptions.Exit(1)

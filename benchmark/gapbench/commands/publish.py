@@ -26,6 +26,7 @@ def publish_command(
     Publishing again updates the same runs. Without a key or a network everything is written to RUN/publish,
     with the command that uploads it. Nothing else of gapbench sends anything.
     """
+    from gapbench_leaderboard.board.document_file import read_document
     from gapbench_leaderboard.board.publishing import publish
     from gapbench_leaderboard.scores import TableError
 
@@ -33,6 +34,8 @@ def publish_command(
     weights = run / "weights" if with_weights else None
     if weights is not None and not weights.is_dir():
         raise TableError(f"--with-weights: {run} has no folder weights")
+    if weights is not None:
+        _whole(run, board)
     result = publish(
         board.absolute(),
         project=project,
@@ -44,12 +47,37 @@ def publish_command(
         database=(run / "run.sqlite").absolute() if weights is not None else None,
         sources=_sources(run),
     )
+    population = read_document(board)["suite"].get("population") or {}
+    if population.get("complete") is False:
+        click.echo(
+            f"Not the whole suite: {population.get('words')}; tagged so, beside the whole and not in its place."
+        )
     if result.folder is None:
         click.echo(f"Published {len(result.runs)} runs to the wandb project {project}.")
         return
     click.echo(f"Written offline ({result.why}): {len(result.runs)} runs in {result.folder}.")
     click.echo("To upload them:")
     click.echo(f"  {result.command}")
+
+
+def _whole(run: Path, board: Path) -> None:
+    """Weights that are not those of the board are not published with it."""
+    from gapbench.errors import GapbenchError
+    from gapbench.population.intact import require_intact
+    from gapbench.population.store import Store
+    from gapbench.running import open_run
+    from gapbench_leaderboard.board.document_file import read_document
+
+    with Store(run, readonly=True) as store:
+        rows = [] if (store.meta("suite") or {}).get("imported") else store.cells()
+    require_intact(run, rows)
+    of_board = (read_document(board)["suite"].get("population") or {}).get("fingerprint")
+    identity = open_run(run).identity
+    if of_board not in (None, identity.fingerprint):
+        raise GapbenchError(
+            f"The board in {board} is of another state of the population ({of_board}) than the networks in {run} "
+            f"({identity.fingerprint}, {identity.words}). Build it again first: gapbench board {run}"
+        )
 
 
 def _sources(run: Path) -> dict[str, str]:

@@ -33,9 +33,10 @@ def run_command(
     retry_failed: bool,
     repeats: int,
 ) -> None:
-    """Train, measure, score and build the board of SUITE (a name or a TOML file; default: quick).
+    """Train, measure, score and build the board of SUITE: a name, a TOML file, or the folder of a run.
 
-    Give the same command again after any interruption: finished results are kept and not repeated.
+    Give the same command again after any interruption: finished results are kept and not repeated. Damaged weight
+    files are found and restored.
     """
     from gapbench.commands.progress import progress
     from gapbench.running import run
@@ -62,17 +63,19 @@ def finish(result: object) -> None:
     """Score, print the ranking, build the board, and end with the exit code that the results deserve."""
     from gapbench.running import Run
     from gapbench_leaderboard.board import ranking_text
+    from gapbench_leaderboard.board.doubts import doubts_of
 
     assert isinstance(result, Run)
     counts = result.population["status"].value_counts()
     click.echo("\nNetworks: " + ", ".join(f"{count} {status}" for status, count in counts.items()) + ".")
+    click.echo(f"Population {result.identity.fingerprint}: {result.identity.words}.")
     for note in result.notes():
         click.echo(f"Note: {note}")
     if int(counts.get("converged", 0)) >= 2 and len(result.measurements):
         scores = result.scores()
         page = result.build_board(scores)
         click.echo("")
-        click.echo(ranking_text(scores, baselines=result.baselines()))
+        click.echo(ranking_text(scores, baselines=result.baselines(), doubts=doubts_of(result.measurements)))
         click.echo(f"\nBoard: {page} (and board.md, scores.csv, population.csv, measurements.csv beside it)")
     else:
         click.echo("Too few converged networks with measurements for a ranking; no board was built.")

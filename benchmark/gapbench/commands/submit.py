@@ -78,6 +78,8 @@ def submit_command(
             if claimed["low"] is not None and claimed["high"] is not None
             else f"tau with the gap {claimed['value']:.3f} over {claimed['models']} networks."
         )
+    if entry["population"].get("complete") is False:
+        click.echo(f"Population {entry['population']['fingerprint']}: {entry['population']['words']}.")
     _beside(entry)
     click.echo(f"Entry: {run / 'entries' / (entry['id'] + '.json')}")
     if entry["statuses"].get("failed"):

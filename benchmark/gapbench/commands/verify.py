@@ -12,6 +12,7 @@ import click
 @click.option("--run", required=True, type=click.Path(path_type=Path), help="Folder of the run.")
 @click.option("--fresh-seeds", is_flag=True, help="On a newly trained population that the author never saw.")
 @click.option("--out", type=click.Path(path_type=Path), help="Folder of that population (resumes).")
+@click.option("--by", default="", help="Who verifies; the board shows it (default: taken for the author).")
 @click.option("--data", "data_dir", type=click.Path(path_type=Path), help="Data folder (or GAPBENCH_DATA).")
 @click.option("--workers", type=click.IntRange(min=1), help="Processes at a time (default: one per core).")
 @click.option("--unsandboxed", is_flag=True, help="Without a sandbox: only for files that you trust.")
@@ -20,15 +21,18 @@ def verify_command(
     run: Path,
     fresh_seeds: bool,
     out: Path | None,
+    by: str,
     data_dir: Path | None,
     workers: int | None,
     unsandboxed: bool,
 ) -> None:
     """Measure ENTRY (its name on the board, or a JSON file) again; confirm or refute it.
 
-    The outcome is kept in the entry and shown on the board. Exit code 1 if it is refuted.
+    The outcome is kept in the entry and shown on the board, with by whom and on which networks. Exit code 1 if
+    it is refuted, contradicted or cannot be decided, 0 if it is confirmed or not contradicted.
     """
     from gapbench.errors import GapbenchError
+    from gapbench.submission.comparing import CONFIRMED, NOT_CONTRADICTED
     from gapbench.submission.verifying import verify
 
     if out is not None and not fresh_seeds:
@@ -41,10 +45,11 @@ def verify_command(
         unsandboxed=unsandboxed,
         workers=workers,
         data_dir=data_dir,
+        by=by,
         say=click.echo,
     )
     click.echo(f"{found.outcome} on the {found.kind}: {found.text}")
     if not found.written:
         click.echo("The entry is not one of this run; nothing was written.")
-    if found.outcome != "confirmed":
+    if found.outcome not in (CONFIRMED, NOT_CONTRADICTED):
         raise click.exceptions.Exit(1)

@@ -11,11 +11,11 @@ from typing import Any, Protocol
 
 from gapbench.errors import DiskFull, GapbenchError
 from gapbench.population.inline import Inline
+from gapbench.population.intact import damages
 from gapbench.population.jobs import MeasureJob, Record, Setup, TrainJob
 from gapbench.population.plan import Cell, TaskFacts, content_key
 from gapbench.population.pool import Event, Pool
 from gapbench.population.store import Store
-from gapbench.population.weights import weights_path
 from gapbench.population.worker import task_of
 from gapbench.proxies.registry import checked_options, proxy_entry
 from gapbench.suite import Configuration, ProxyRequest, load_options
@@ -92,9 +92,12 @@ class Driver:
         progress: Progress,
         retry_failed: bool = False,
         repeats: int = 1,
+        others: Sequence[Cell] = (),
     ):
+        """`others` are not trained or measured now, but their weight files are checked where they have some."""
         self.store, self.setup, self.progress = store, setup, progress
         self.cells = {cell.key: cell for cell in cells}
+        self.others = {cell.key: cell for cell in others}
         self.requests = tuple(requests)
         self.retry_failed = retry_failed
         self.repeats = repeats
@@ -102,10 +105,12 @@ class Driver:
         self.deaths: Counter[str] = Counter()
         self.measuring: dict[str, str] = {}  # cell -> measurement under way
         self.restored: set[str] = set()
+        self.devices: dict[str, str] = {}  # of cells to be restored: on what they were trained
         self.descriptions: dict[str, Record] = {}
 
     def bring_up_to_date(self, workers: int) -> Outcome:
-        """Train missing cells and measure missing proxies; every finished result is stored at once.
+        """Train missing cells and measure missing proxies; every finished result is stored at once. The weight file
+        of every trained cell is checked, and what is damaged is trained again to the same bytes or is a problem.
 
         `workers` = 0 does it in this process.
         Raises `DiskFull` when there is no space left; what was finished is kept.
@@ -131,6 +136,10 @@ class Driver:
                     self._resume(cell, rows[key], wanted[key])
                 else:
                     pool.queue.append(self._train_job(cell))
+            for key, cell in self.others.items():
+                if key in rows:
+                    wanted[key] = []
+                    self._resume(cell, rows[key], [])
             self.wanted = wanted
             self.progress.begin(
                 len(self.cells),
@@ -150,14 +159,13 @@ class Driver:
 
     def _resume(self, cell: Cell, row: Any, wanted: list[tuple[str, ProxyRequest, Record]]) -> None:
         """A cell that is trained: check its weight file, then measure what is missing."""
-        if row["status"] not in ("converged", "not_converged"):
+        if row["weights_sha256"] is None:
             return
-        path = weights_path(self.setup.run, cell.key)
-        size = path.stat().st_size if path.exists() else None
-        if size != row["weights_bytes"]:
-            found = "is missing" if size is None else f"has {size} of {row['weights_bytes']} bytes"
-            self._restore(cell.key, row["weights_sha256"], f"The weight file {path} {found}")
-        else:
+        found = damages(self.setup.run, [row])
+        if found:
+            self.devices[cell.key] = str(row["device"])
+            self._restore(cell.key, row["weights_sha256"], found[0].text)
+        elif row["status"] in ("converged", "not_converged"):
             self._measure(cell.key, row["weights_sha256"], wanted)
 
     def _restore(self, key: str, sha256: str, what: str) -> None:
@@ -166,7 +174,8 @@ class Driver:
             return
         self.restored.add(key)
         self.progress.message(f"{what}; training the network again to restore it.")
-        self.pool.queue.appendleft(self._train_job(self.cells[key], restore=sha256))
+        cell = self.cells.get(key) or self.others[key]
+        self.pool.queue.appendleft(self._train_job(cell, restore=sha256))
 
     def _measure(self, key: str, sha256: str, wanted: list[tuple[str, ProxyRequest, Record]]) -> None:
         missing = tuple(entry for entry in wanted if entry[0] not in self.finished)
@@ -212,7 +221,11 @@ class Driver:
         if isinstance(event.job, MeasureJob) and "weight file" in event.value:
             self._restore(event.job.cell, event.job.weights_sha256, event.value.rstrip("."))
         else:
-            self._problem(event.value)
+            device = self.devices.get(event.job.cell, "") if event.job is not None else ""
+            other = device not in ("", self.setup.device) and isinstance(event.job, TrainJob)
+            self._problem(
+                f"{event.value} It was trained on {device}: try --device {device}." if other else event.value
+            )
 
     def _died(self, event: Event) -> None:
         job = event.job

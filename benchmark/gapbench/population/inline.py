@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
+from gapbench.errors import DiskFull, GapbenchError
 from gapbench.population.jobs import Setup, TrainJob
 from gapbench.population.pool import Event, Job
 
@@ -32,14 +33,22 @@ class Inline:
         torch.set_num_threads(self._threads)
 
     def __iter__(self) -> Iterator[Event]:
-        from gapbench.population.worker import measure_cell, train_cell
-
         while self.queue:
             job = self.queue.popleft()
-            if isinstance(job, TrainJob):
-                yield Event("trained", train_cell(self.setup, job), job, os.getpid())
-                continue
-            events: list[tuple[str, Any]] = []
-            measure_cell(self.setup, job, lambda *event: events.append(event))  # noqa: B023 - used up here
-            for kind, value in events:
+            for kind, value in self._events(job):
                 yield Event(kind, value, job, os.getpid())
+
+    def _events(self, job: Job) -> list[tuple[str, Any]]:
+        """What a worker would send about a job."""
+        from gapbench.population.worker import measure_cell, train_cell
+
+        events: list[tuple[str, Any]] = []
+        try:
+            if isinstance(job, TrainJob):
+                return [("trained", train_cell(self.setup, job))]
+            measure_cell(self.setup, job, lambda *event: events.append(event))
+        except DiskFull as error:
+            events.append(("disk_full", str(error)))
+        except GapbenchError as error:
+            events.append(("unusable", str(error)))
+        return events

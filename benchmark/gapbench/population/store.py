@@ -73,7 +73,7 @@ def disk_errors(path: Path) -> Iterator[None]:
         if code == sqlite3.SQLITE_FULL or (code == sqlite3.SQLITE_IOERR and space < 65536):
             raise DiskFull(_full(path, error)) from error
         raise GapbenchError(f"The run database {path} cannot be used: {error}") from error
-    except sqlite3.DatabaseError as error:
+    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
         raise GapbenchError(
             f"The run database {path} is damaged or no database: {error}. Nothing was changed."
         ) from error

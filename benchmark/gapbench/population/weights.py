@@ -79,6 +79,8 @@ def load_weights(path: Path, sha256: str | None) -> tuple[dict[str, Tensor], dic
         content = path.read_bytes()
     except FileNotFoundError:
         raise GapbenchError(f"The weight file {path} is missing.") from None
+    except OSError as error:
+        raise GapbenchError(f"The weight file {path} cannot be read: {error.strerror or error}.") from None
     found = hashlib.sha256(content).hexdigest()
     if sha256 is not None and found != sha256:
         raise GapbenchError(

@@ -201,7 +201,7 @@ def measure_cell(setup: Setup, job: MeasureJob, send: Callable[[str, Any], None]
                 "peak_memory": found.peak_memory,
                 "status": found.status,
                 "reason": found.reason,
-                "details": json.dumps(_brief(found.details), sort_keys=True, default=str),
+                "details": json.dumps(brief(found.details), sort_keys=True, default=str),
                 "device": setup.device,
             },
         )
@@ -224,7 +224,7 @@ def measured_examples(task: Any, samples: int, seed: int) -> Any:
     return stratified_subset(labels, samples, "measure_samples", seed)
 
 
-def _brief(details: Any) -> Record:
+def brief(details: Any) -> Record:
     """Details without per-example lists, which would fill the database."""
     return {
         key: value

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from gapbench.errors import GapbenchError
+from gapbench.population.identity import Identity
 from gapbench.submission.population import Member, Population
 from gapbench.submission.protocol import clean
 
@@ -138,8 +139,9 @@ def _opened(folder: Path) -> CheckPopulation:
         Member(entry["cell"], entry["sha256"], suite.configurations[entry["configuration"]])
         for entry in content["members"]
     )
+    identity = Identity(content["fingerprint"], len(members), len(members))
     return CheckPopulation(
-        population=Population(folder, content["data"], suite, members, content["fingerprint"]),
+        population=Population(folder, content["data"], suite, members, identity),
         packed={member.key: (folder / f"{member.key}.packed").read_bytes() for member in members},
         modules=tuple(content["modules"]),
         baselines=content["baselines"],

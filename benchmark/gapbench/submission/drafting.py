@@ -6,6 +6,7 @@ import datetime
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from gapbench.details import COLUMNS
 from gapbench.submission.entry import FORMAT, RULES, Entry
 from gapbench.submission.limits import Limits
 from gapbench.submission.population import Population
@@ -51,7 +52,7 @@ def draft_entry(
         "seed": request.seed,
         "limits": limits.as_dict(),
         "suite": {"name": population.suite.name, "version": population.suite.version},
-        "population": {"fingerprint": population.fingerprint, "networks": len(population.members)},
+        "population": {**population.identity.as_dict(), "networks": len(population.members)},
         "environment": environment(population.device),
     }
     run = open_run(population.folder, drafts=[draft])
@@ -67,8 +68,13 @@ def draft_entry(
     own = scores[scores["proxy"] == request.label]
     draft["claimed"] = headline(own)
     draft["scores"] = own.drop(columns=["proxy"]).to_dict("records")
+    checksums = {member.key: member.sha256 for member in population.members}
     draft["values"] = {
-        row["cell"]: {key: row[key] for key in ("status", "value", "standard_error", "reason")}
+        row["cell"]: {
+            **{key: row[key] for key in ("status", "value", "standard_error", "reason")},
+            **{key: row[key] for key in COLUMNS if row.get(key) is not None and row[key] == row[key]},
+            "weights": checksums[row["cell"]],
+        }
         for row in rows.to_dict("records")
     }
     draft["verifications"] = []

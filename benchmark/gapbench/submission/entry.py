@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from gapbench.errors import GapbenchError
+from gapbench.submission.comparing import CONFIRMED, outcome_of
 from gapbench.submission.limits import Limits
 
 FORMAT = 1
@@ -65,7 +66,10 @@ def read_entry(path: str | os.PathLike[str]) -> Entry:
     except OSError as error:
         raise GapbenchError(f"The entry {file} cannot be read: {error.strerror}.") from None
     except (ValueError, RecursionError) as error:
-        raise GapbenchError(f"The entry {file} is no JSON: {error}") from None
+        raise GapbenchError(
+            f"The entry {file} is damaged, it is no JSON ({error}): put the file back, or delete it and "
+            "submit again."
+        ) from None
     if not isinstance(entry, dict) or entry.get("format") != FORMAT:
         raise GapbenchError(f"{file} is no entry of format {FORMAT}.")
     for name, kind in _REQUIRED.items():
@@ -135,9 +139,9 @@ def find_entry(run: Path, wanted: str) -> Entry:
 
 
 def is_verified(entry: Mapping[str, Any]) -> bool:
-    """Whether it was confirmed, and not refuted by the latest verification."""
-    outcomes = [v.get("outcome") for v in entry["verifications"] if isinstance(v, dict)]
-    return bool(outcomes) and outcomes[-1] == "confirmed"
+    """Whether the latest verification confirmed it."""
+    outcomes = [outcome_of(v) for v in entry["verifications"] if isinstance(v, dict)]
+    return bool(outcomes) and outcomes[-1] == CONFIRMED
 
 
 def board_entry(entry: Mapping[str, Any]) -> dict[str, Any]:
@@ -155,11 +159,16 @@ def board_entry(entry: Mapping[str, Any]) -> dict[str, Any]:
         "claimed": True,
         "verified": is_verified(entry),
         "verifications": [
-            {key: str(found.get(key, "")) for key in ("outcome", "kind", "date")}
+            {"outcome": outcome_of(found)}
+            | {key: str(found.get(key) or "") for key in ("kind", "date", "by", "role", "text")}
             for found in entry["verifications"]
             if isinstance(found, dict)
         ],
         "sandbox": entry.get("sandbox", ""),
+        "measured_on": {
+            key: entry["population"].get(key) for key in ("fingerprint", "networks", "gapbench", "date")
+        },
+        "submitted_at": entry.get("submitted", ""),
     }
 
 

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import os
-import pickle
 import sys
-from collections.abc import Mapping
+import types
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
@@ -22,6 +20,18 @@ from gapbench.errors import GapbenchError
 
 def make_network(factory: str, arguments: Mapping[str, Any] | None = None) -> nn.Module:
     """Call MODULE:FACTORY or FILE.py:FACTORY. Raises `GapbenchError` if it does not give a network."""
+    function = factory_of(factory)
+    try:
+        network = function(**dict(arguments or {}))
+    except Exception as error:
+        raise GapbenchError(f"{factory} failed: {type(error).__name__}: {error}") from error
+    if not isinstance(network, nn.Module):
+        raise GapbenchError(f"{factory} gave a {type(network).__name__}, not a torch.nn.Module.")
+    return network
+
+
+def factory_of(factory: str) -> Callable[..., Any]:
+    """The function that MODULE:FACTORY or FILE.py:FACTORY names. Raises `GapbenchError` if there is none."""
     module_name, _, name = factory.rpartition(":")
     if not module_name or not name:
         raise GapbenchError(f"{factory!r}: give MODULE:FACTORY or FILE.py:FACTORY.")
@@ -34,13 +44,15 @@ def make_network(factory: str, arguments: Mapping[str, Any] | None = None) -> nn
     function = getattr(module, name, None)
     if not callable(function):
         raise GapbenchError(f"{module_name} has no function {name!r}.")
-    try:
-        network = function(**dict(arguments or {}))
-    except Exception as error:
-        raise GapbenchError(f"{factory} failed: {type(error).__name__}: {error}") from error
-    if not isinstance(network, nn.Module):
-        raise GapbenchError(f"{factory} gave a {type(network).__name__}, not a torch.nn.Module.")
-    return network
+    return function
+
+
+def examples(path: Path) -> tuple[Tensor, Tensor]:
+    """`read_examples`; raises `GapbenchError` also for inputs that are not all finite."""
+    inputs, targets = read_examples(path)
+    if not bool(torch.isfinite(inputs).all()):
+        raise GapbenchError(f"{path}: the inputs are not all finite (NaN or infinite); mend the data file.")
+    return inputs, targets
 
 
 def _module(name: str) -> Any:
@@ -52,15 +64,22 @@ def _module(name: str) -> Any:
     path = Path(name).resolve()
     if not path.is_file():
         raise GapbenchError(f"There is no file {name}.")
+    source = path.read_bytes()
     known = f"gapbench_foreign_{path.stem}"
-    if known in sys.modules and getattr(sys.modules[known], "__file__", None) == str(path):
-        return sys.modules[known]
-    specification = importlib.util.spec_from_file_location(known, path)
-    assert specification is not None
-    assert specification.loader is not None
-    module = importlib.util.module_from_spec(specification)
+    loaded = sys.modules.get(known)
+    if loaded is not None and (loaded.__file__, vars(loaded).get("_source")) == (str(path), source):
+        return loaded
+    module = types.ModuleType(known)
+    module.__file__ = str(path)
+    vars(module)["_source"] = source  # a file that was changed is another module
     sys.modules[known] = module
-    specification.loader.exec_module(module)
+    try:
+        exec(
+            compile(source, str(path), "exec"), vars(module)
+        )  # the bytes at hand: a cache goes by date and size
+    except BaseException:
+        del sys.modules[known]
+        raise
     return module
 
 
@@ -73,17 +92,10 @@ def read_state(path: str | os.PathLike[str]) -> dict[str, Tensor]:
         if file.suffix == ".safetensors":
             return load_file(file)
         state = torch.load(file, map_location="cpu", weights_only=True)
-    except (
-        SafetensorError,
-        pickle.UnpicklingError,
-        RuntimeError,
-        OSError,
-        EOFError,
-        ValueError,
-        KeyError,
-    ) as e:
+    except Exception as e:  # a damaged file may fail in any way
         raise GapbenchError(
-            f"The weight file {file} cannot be read: {' '.join(str(e).split())[:300]}"
+            f"The weight file {file} cannot be read ({type(e).__name__}: {' '.join(str(e).split())[:300]}): "
+            "it is damaged or no state dict."
         ) from None
     for key in ("state_dict", "model_state_dict", "model"):
         if isinstance(state, dict) and isinstance(state.get(key), dict):
@@ -121,15 +133,23 @@ def read_examples(path: str | os.PathLike[str]) -> tuple[Tensor, Tensor]:
         else:
             with np.load(file, allow_pickle=False) as content:
                 arrays = {name: content[name] for name in content.files}
-    except (OSError, ValueError, SafetensorError, EOFError) as error:
-        raise GapbenchError(f"The data file {file} cannot be read: {error}") from None
+    except Exception as error:  # a damaged file may fail in any way
+        words = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+        raise GapbenchError(
+            f"The data file {file} cannot be read ({words}): it is damaged, or neither .npz nor .safetensors."
+        ) from None
     for name in ("inputs", "targets"):
         if name not in arrays:
             found = ", ".join(arrays) or "nothing"
             raise GapbenchError(
                 f"{file} has no array {name!r} (it has: {found}); inputs and targets are needed."
             )
-    inputs, targets = (torch.as_tensor(np.asarray(arrays[name])) for name in ("inputs", "targets"))
+    try:
+        inputs, targets = (torch.as_tensor(np.asarray(arrays[name])) for name in ("inputs", "targets"))
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise GapbenchError(f"{file}: inputs and targets must be arrays of numbers: {error}") from None
+    if inputs.dim() == 0 or targets.dim() == 0:
+        raise GapbenchError(f"{file}: inputs and targets must have one row an example.")
     if not inputs.is_floating_point():
         raise GapbenchError(f"{file}: inputs are {inputs.dtype}; give them preprocessed, as floating point.")
     if len(inputs) != len(targets) or len(inputs) == 0:

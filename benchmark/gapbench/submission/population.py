@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from gapbench.errors import GapbenchError
+from gapbench.population.identity import Identity
 from gapbench.suite import Configuration, Suite, parse_suite
 
 
@@ -22,14 +24,23 @@ class Member:
 
 @dataclass(frozen=True)
 class Population:
-    """The measurable networks of a run. `fingerprint` depends on every network and its result."""
+    """The measurable networks of a run, and which population they belong to."""
 
     folder: Path
     data_dir: str
     suite: Suite
     members: tuple[Member, ...]
-    fingerprint: str
+    identity: Identity
     device: str = field(default="cpu")
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the whole population (`gapbench.population.identity`)."""
+        return self.identity.fingerprint
+
+    def is_that_of(self, entry: Mapping[str, Any]) -> bool:
+        """Whether an entry was measured on this population."""
+        return entry["population"]["fingerprint"] in (self.fingerprint, self.identity.earlier)
 
     def packages(self) -> list[str]:
         """Top-level packages, beyond gapbench's and the common libraries, that the networks come from."""
@@ -52,10 +63,13 @@ def open_population(
 ) -> Population:
     """Open the trained networks of a run's folder.
 
-    Raises `GapbenchError` if there is no run, no trained network, or the tasks' data are not to be had.
+    Raises `GapbenchError` if there is no run, no trained network, or the tasks' data are not to be had; and where
+    weight files are damaged, naming them and the command that restores them.
     """
     from gapbench.population.driver import facts_source
-    from gapbench.population.plan import content_key, plan
+    from gapbench.population.identity import identity_of
+    from gapbench.population.intact import require_intact
+    from gapbench.population.plan import plan
     from gapbench.population.store import Store
     from gapbench_tasks.folder import data_folder
 
@@ -65,6 +79,7 @@ def open_population(
     with Store(folder, readonly=True) as store:
         stored = store.meta("suite")
         rows = {row["cell"]: row for row in store.cells()}
+        planned, environments = store.meta("plan") or (), store.environments()
     if stored is None:
         raise GapbenchError(f"{folder} has a run.sqlite, but no suite was run there yet.")
     if stored.get("imported"):
@@ -75,14 +90,13 @@ def open_population(
     suite = parse_suite(stored["text"], f"of {folder}")
     data = str(data_folder(data_dir))
     members = []
-    identity: list[Any] = []
     for cell in plan(suite, facts_source(data)):
         row = rows.get(cell.key)
         if row is None or row["status"] not in ("converged", "not_converged"):
             continue
         members.append(Member(cell.key, row["weights_sha256"], cell.configuration))
-        identity.append([cell.key, row["weights_sha256"], row["status"], row["gap"], row["test_error"]])
     if not members:
         raise GapbenchError(f"{folder} has no trained network yet. Train first: gapbench run {suite.name}")
-    fingerprint = content_key({"suite": suite.text, "networks": sorted(identity)})
-    return Population(folder, data, suite, tuple(members), fingerprint)
+    require_intact(folder, [rows[member.key] for member in members], data_dir)
+    identity = identity_of(suite.text, planned, rows.values(), environments)
+    return Population(folder, data, suite, tuple(members), identity)

@@ -108,7 +108,7 @@ def _same_before(
     for entry in load_entries(population.folder):
         same = (
             entry["source_sha256"] == source.sha256
-            and entry["population"]["fingerprint"] == population.fingerprint
+            and population.is_that_of(entry)
             and entry["name"] == (name or entry["proxy"])
             and proxy in (None, entry["proxy"])
             and entry["options"] == {**entry["default_options"], **options}

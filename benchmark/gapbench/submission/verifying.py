@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import math
 import os
+import re
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,11 +14,13 @@ from typing import Any
 
 from gapbench.errors import GapbenchError
 from gapbench.proxies.results import Measurement
+from gapbench.submission.comparing import CONFIRMED, UNDECIDED, compare
 from gapbench.submission.entry import Entry, find_entry, limits_of, load_entries, write_entry
 from gapbench.submission.fleet import Fleet, sandboxed
 from gapbench.submission.fresh import fresh_suite
 from gapbench.submission.launching import Host
 from gapbench.submission.population import open_population
+from gapbench.submission.protocol import clean
 from gapbench.submission.source import source_of
 from gapbench.submission.submitting import Say, submit, task_for
 
@@ -29,8 +32,9 @@ STANDARD_ERRORS = 4.0
 
 @dataclass(frozen=True)
 class Verification:
-    """`outcome`: confirmed or refuted. `kind`: `same networks` or `fresh networks`. `text` says why, `record`
-    is what the entry keeps. `written`: whether the entry belongs to this run and now says so."""
+    """`outcome` on the `same networks` (`kind`): confirmed or refuted; on `fresh networks` as
+    `gapbench.submission.comparing` has it. `text` says why, `record` is what the entry keeps. `written`:
+    whether the entry belongs to this run and now says so."""
 
     outcome: str
     kind: str
@@ -48,6 +52,7 @@ def verify(
     unsandboxed: bool = False,
     workers: int | None = None,
     data_dir: str | os.PathLike[str] | None = None,
+    by: str = "",
     say: Say = lambda text: None,
     hosts: Sequence[Host] | None = None,
 ) -> Verification:
@@ -56,7 +61,9 @@ def verify(
     Without `fresh_seeds` every network is measured again with the recorded seed; the entry is confirmed if all
     agree with the recorded values within rounding and four combined standard errors. With it a population of
     the same suite is trained with new network seeds and new data seeds in `out` (default: a new folder
-    RUN/verification/...); the entry is confirmed if its score there is not significantly smaller than claimed.
+    RUN/verification/...); `gapbench.submission.comparing.compare` says which outcome its score there has.
+    `by` names who verifies; where nobody is named, or one of the entry's authors, the board says that its author
+    did.
 
     Raises `GapbenchError` for wrong usage, and if the entry was measured on other networks than the run's.
     """
@@ -71,7 +78,7 @@ def verify(
         found = _on_fresh(entry, folder, out, unsandboxed, workers, data_dir, say, hosts)
     else:
         found = _on_same(entry, folder, unsandboxed, workers, data_dir, say, hosts)
-    return _keep(found, entry, folder, say)
+    return _keep(found, entry, folder, by, say)
 
 
 def _on_same(
@@ -87,7 +94,7 @@ def _on_same(
 
     safe = sandboxed(unsandboxed)
     population = open_population(run, data_dir)
-    if population.fingerprint != entry["population"]["fingerprint"]:
+    if not population.is_that_of(entry):
         raise GapbenchError(
             f"The entry {entry['label']} was measured on other networks than those of {run} (fingerprint "
             f"{entry['population']['fingerprint']}, here {population.fingerprint}). Submit it again, or verify "
@@ -116,6 +123,7 @@ def _on_same(
     examples = sorted(differing)[:5]
     record: dict[str, Any] = {
         "kind": "same networks",
+        "population": population.identity.as_dict(),
         "networks": len(population.members),
         "differing": len(differing),
         "examples": examples,
@@ -126,7 +134,24 @@ def _on_same(
         )
         return Verification("refuted", "same networks", text, record, False)
     text = f"all {len(population.members)} values agree within their stated errors"
-    return Verification("confirmed", "same networks", text, record, False)
+    return Verification(CONFIRMED, "same networks", text, record, False)
+
+
+def role_of(by: str, authors: str) -> str:
+    """Whether who verifies is the `author`, `another`, or `unknown`, where the entry names no author. Nobody
+    named is taken for the author."""
+    name = _plain(by)
+    if not name:
+        return "author"
+    if not authors.strip():
+        return "unknown"
+    names = re.split(r"[,;&\n]|\band\b", authors)
+    return "author" if name in map(_plain, [*names, authors]) else "another"
+
+
+def _plain(name: str) -> str:
+    """A name without case, points and spaces, which people write differently."""
+    return "".join(character for character in name.casefold() if character.isalnum())
 
 
 def disagreement(claimed: Mapping[str, Any] | None, found: Measurement) -> str:
@@ -187,44 +212,15 @@ def _on_fresh(
         reasons = "; ".join(done.refusals)
         record |= {"refused": list(done.refusals)}
         return Verification(
-            "refuted", "fresh networks", f"it cannot be entered there: {reasons}", record, False
+            UNDECIDED, "fresh networks", f"it cannot be entered there: {reasons}", record, False
         )
     fresh = done.entry["claimed"]
-    record |= {"fresh": fresh, "fingerprint": done.entry["population"]["fingerprint"]}
+    record |= {"fresh": fresh, "population": done.entry["population"]}
     outcome, text_ = compare(entry["claimed"], fresh)
     return Verification(outcome, "fresh networks", text_, record, False)
 
 
-def compare(claimed: Mapping[str, Any], fresh: Mapping[str, Any]) -> tuple[str, str]:
-    """Whether a score on fresh networks bears out the claimed one, and both in words.
-
-    Refuted if the 95 % interval of the difference claimed - fresh, put together from the two intervals
-    (Zou and Donner 2008, square-and-add), lies above zero.
-    """
-    words = f"claimed {_shown(claimed)}, on fresh networks {_shown(fresh)}"
-    values = [claimed["value"], claimed["low"], fresh["value"], fresh["high"]]
-    if any(value is None or not math.isfinite(value) for value in values):
-        return "refuted", f"{words}: a score or its interval is missing"
-    difference = claimed["value"] - fresh["value"]
-    below = math.hypot(claimed["value"] - claimed["low"], fresh["high"] - fresh["value"])
-    if difference - below > 0:
-        return (
-            "refuted",
-            f"{words}: significantly smaller (by {difference:.3f}, at least {difference - below:.3f})",
-        )
-    return "confirmed", f"{words}: not significantly smaller"
-
-
-def _shown(score: Mapping[str, Any]) -> str:
-    if score["value"] is None:
-        return "tau undefined"
-    limits = (
-        "" if score["low"] is None or score["high"] is None else f" [{score['low']:.3f}, {score['high']:.3f}]"
-    )
-    return f"tau {score['value']:.3f}{limits}"
-
-
-def _keep(found: Verification, entry: Entry, run: Path, say: Say) -> Verification:
+def _keep(found: Verification, entry: Entry, run: Path, by: str, say: Say) -> Verification:
     """Write the outcome into the run's own entry and rebuild the board, if the entry is the run's own."""
     from gapbench import __version__
     from gapbench.population.lock import sole_driver
@@ -234,6 +230,8 @@ def _keep(found: Verification, entry: Entry, run: Path, say: Say) -> Verificatio
         "outcome": found.outcome,
         **found.record,
         "text": found.text,
+        "by": clean(by.strip()),
+        "role": role_of(by, str(entry.get("authors") or "")),
         "gapbench": __version__,
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     }

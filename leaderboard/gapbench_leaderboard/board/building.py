@@ -36,14 +36,18 @@ def build(
     Args:
         folder: of the board; made if it does not exist.
         population: one row per network; at least `cell`, `task`, `status` and the targets.
-        measurements: one row per network and proxy: `cell`, `proxy`, `value`, `status`.
+        measurements: one row per network and proxy: `cell`, `proxy`, `value`, `status`; `coverage` and `converged`
+            where a proxy says so (`doubts`).
         scores: the long form of `gapbench_leaderboard.scores.score_population`.
         axes: columns of the population that the grid varies.
         suite: `name`, `version`, `fingerprint` (of its text), `summary`, `planned` (networks), `samples` (that
-            proxies see), `made_with` (software and devices, a list of texts).
+            proxies see), `made_with` (software and devices, a list of texts), `population` (`fingerprint`, `words`,
+            `networks`, `planned`, `complete`, `gapbench`, `devices`, `date`).
         entries: label -> `proxy`, `version`, `summary`, `reference`, `higher_means`, `options`; for submissions
-            also `verified` (bool: measured again by somebody else, or as claimed), `authors`, `source_sha256`;
-            where somebody says so in words, `invariances` (list of texts).
+            also `submitted` (True), `verified` (bool: the latest verification confirmed it), `verifications` (list
+            with `outcome`, `kind`, `date`, `by`, `role`), `authors`, `source_sha256`, `measured_on` (population),
+            `other_population` (a sentence, where that is another); where somebody says so in words, `invariances`
+            (list of texts).
         notes: sentences that a reader of the board must know.
         audit: of invariance: `networks`, `seed`, and `proxies` (label -> list of results, each with `kind`,
             `strength`, `relative_change`, `rank_correlation`, `verdict` ("invariant", "not invariant" or "not

@@ -11,8 +11,10 @@ import pandas as pd
 from gapbench_leaderboard.scores import BASELINES, MEASURED_BASELINES
 
 from .agreement import agreement
+from .doubts import doubts_of
 from .invariances import invariance_mark
 from .numbers import plain, plain_cells
+from .standing import standing
 
 FORMAT = 1
 EXACT_IN_SCRIPTS = 2**53 - 1
@@ -44,7 +46,12 @@ def document(
     """
     described = proxy_entries(measurements, scores, entries)
     audited = {} if audit is None else {plain(label): rows for label, rows in audit["proxies"].items()}
+    doubts = {plain(label): found for label, found in doubts_of(measurements).items()}
     for entry in described:
+        if entry["label"] in doubts:
+            entry["doubts"] = doubts[entry["label"]].as_dict()
+        found = standing(entry)
+        entry["standing"] = {"kind": found.kind, "words": found.words}
         if audited.get(entry["label"]):
             entry["audit"] = [plain(dict(row)) for row in audited[entry["label"]]]
             entry["audit_mark"] = invariance_mark(entry["audit"])

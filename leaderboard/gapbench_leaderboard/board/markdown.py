@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from .document import baseline_labels
+from .doubts import Doubts, doubts_of
 from .numbers import exact, plain, rounded
 from .ranked import Ranked, ranked
 from .terminal import MARKS, UNDECIDED, marks_of
@@ -31,20 +32,27 @@ def markdown_text(
     """The rankings of every target over all tasks and of `gap` (the first target) per task; statuses; and the
     same rankings in full precision."""
     suite = content["suite"]
-    labels = baseline_labels(content["proxies"])
+    labels, doubts = baseline_labels(content["proxies"]), doubts_of(measurements)
     lines = [f"# gapbench board: {escape(suite.get('name', ''))} {escape(suite.get('version', ''))}".rstrip()]
     if suite.get("summary"):
         lines += ["", escape(suite["summary"])]
     lines += ["", _networks(population, suite.get("planned"))]
+    if suite.get("population"):
+        known = suite["population"]
+        date = f", {escape(known['date'][:10])}" if known.get("date") else ""
+        lines += ["", f"Population {escape(known['fingerprint'])}: {escape(known['words'])}{date}."]
     lines += ["", *(f"- {escape(note)}" for note in content["notes"])] if content["notes"] else []
     if suite.get("made_with"):
         lines += ["", f"Made with {'; '.join(map(escape, suite['made_with']))}."]
     full: list[str] = []
     audit = {entry["label"]: entry["audit_mark"] for entry in content["proxies"] if "audit_mark" in entry}
     status = {
-        entry["label"]: ["verified" if entry["verified"] else "claimed"]
+        entry["label"]: [
+            entry["standing"]["kind"],
+            *(["other population"] if entry.get("other_population") else []),
+        ]
         for entry in content["proxies"]
-        if "verified" in entry
+        if entry["standing"]["kind"] not in ("baseline", "built_in")
     }
     for target, task in _scopes(content):
         found = ranked(scores, target=target, task=task, baselines=labels)
@@ -55,17 +63,31 @@ def markdown_text(
             "",
             f"## Ranked by tau with {title}",
             "",
-            *_table(found, audit, status),
+            *_table(found, audit, status, doubts),
             "",
-            *_legend(found),
+            *_legend(found, doubts),
         ]
         full += ["", f"### {title}", "", *_exact_table(found)]
     if not full:
         lines += ["", "No proxy could be ranked."]
+    lines += _standings(content)
     lines += ["", "## Measurements", "", *_statuses(content, measurements)]
     if full:
         lines += ["", "<details><summary>The rankings in full precision</summary>", *full, "", "</details>"]
     return "\n".join(lines) + "\n"
+
+
+def _standings(content: Mapping[str, Any]) -> list[str]:
+    """What stands behind each submitted proxy."""
+    told = [e for e in content["proxies"] if e["standing"]["kind"] not in ("baseline", "built_in")]
+    if not told:
+        return []
+    return [
+        "",
+        "## Submitted",
+        "",
+        *(f"- {escape(e['label'])}: {escape(e['standing']['words'])}" for e in told),
+    ]
 
 
 def escape(value: object) -> str:
@@ -90,7 +112,9 @@ def _networks(population: pd.DataFrame, planned: Any) -> str:
     return text + " (" + ", ".join(f"{count} {escape(status)}" for status, count in counts.items()) + ")."
 
 
-def _table(found: Ranked, audit: Mapping[str, str], status: Mapping[str, list[str]]) -> list[str]:
+def _table(
+    found: Ranked, audit: Mapping[str, str], status: Mapping[str, list[str]], doubts: Mapping[str, Doubts]
+) -> list[str]:
     repeated = found.table["repeatability"].notna().any()
     lines = ["| rank | proxy | tau | 95 % interval | within width | pooled | partial | with width |"]
     lines[0] += " repeatable | networks | seconds | marks |" if repeated else " networks | seconds | marks |"
@@ -112,7 +136,7 @@ def _table(found: Ranked, audit: Mapping[str, str], status: Mapping[str, list[st
             *([rounded(row["repeatability"])] if repeated else []),
             f"{row['models']}/{'?' if found.networks is None else found.networks}",
             rounded(row["seconds"]),
-            " ".join([*marks_of(row), *status.get(plain(row["proxy"]), [])]),
+            " ".join([*marks_of(row, doubts), *status.get(plain(row["proxy"]), [])]),
         ]
         if audit:
             cells.append(audit.get(plain(row["proxy"]), ""))
@@ -120,13 +144,16 @@ def _table(found: Ranked, audit: Mapping[str, str], status: Mapping[str, list[st
     return lines
 
 
-def _legend(found: Ranked) -> list[str]:
-    used = {mark for row in found.table.to_dict("records") for mark in marks_of(row)}
+def _legend(found: Ranked, doubts: Mapping[str, Doubts]) -> list[str]:
+    used = {mark for row in found.table.to_dict("records") for mark in marks_of(row, doubts)}
     lines = [
         f"Ceiling, {name}: {rounded(value)}" + (f" [{rounded(low)}, {rounded(high)}]." if low == low else ".")
         for name, (value, low, high) in found.ceilings.items()
     ]
     lines += [f"{mark}: {meaning}." for mark, meaning in MARKS.items() if mark in used]
+    for label in found.table["proxy"]:
+        told = doubts[str(label)].sentences if str(label) in doubts else []
+        lines += [f"{escape(label)}: {'; '.join(told)}."] if told else []
     if found.competing > 1 and not found.told_apart:
         lines.append(UNDECIDED)
     lines.append(

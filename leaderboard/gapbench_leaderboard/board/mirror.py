@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 
 from .numbers import plain
+from .standing import standing
 
 IDENTITY = ("proxy", "version", "options", "higher_means")
 ESTIMATORS = (
@@ -71,8 +72,44 @@ def leaderboard_identifier(suite: Mapping[str, Any]) -> str:
 
 
 def _text_of(suite: Mapping[str, Any]) -> dict[str, Any]:
-    """What tells suites of one name and version apart, so that none takes another's place."""
-    return {"suite_fingerprint": suite["fingerprint"]} if suite.get("fingerprint") else {}
+    """What tells suites of one name and version, and populations of one suite apart, so that none takes another's
+    place."""
+    text = {"suite_fingerprint": suite["fingerprint"]} if suite.get("fingerprint") else {}
+    population = (suite.get("population") or {}).get("fingerprint")
+    return text | ({"population": population} if population else {})
+
+
+def made_with(suite: Mapping[str, Any]) -> dict[str, Any]:
+    """What a run says beside its identity of the population that it is about, where a board knows it."""
+    known = suite.get("population") or {}
+    found = {
+        f"population_{name}": known[name]
+        for name in ("words", "networks", "planned", "date")
+        if name in known
+    }
+    found |= {name: known[name] for name in ("gapbench", "devices") if known.get(name)}
+    return plain(found | ({"made_with": suite["made_with"]} if suite.get("made_with") else {}))
+
+
+def is_trial(suite: Mapping[str, Any]) -> bool:
+    """Whether some of the suite's networks are missing; a board that does not say is no trial."""
+    return (suite.get("population") or {}).get("complete") is False
+
+
+def group(suite: Mapping[str, Any]) -> str:
+    """The group of all runs of one population: suite, version, the population's fingerprint, and whether it is a
+    trial."""
+    fingerprint = (suite.get("population") or {}).get("fingerprint")
+    parts = [
+        f"{suite.get('name')}-v{suite.get('version')}"[:96],
+        *([str(fingerprint)[:8]] if fingerprint else []),
+    ]
+    return "-".join([*parts, *(["trial"] if is_trial(suite) else [])])
+
+
+def population_tags(suite: Mapping[str, Any]) -> tuple[str, ...]:
+    """Tags of every run of a population."""
+    return (f"{suite.get('name')}-v{suite.get('version')}"[:64], *(("trial",) if is_trial(suite) else ()))
 
 
 def identifier(identity: Mapping[str, Any]) -> str:
@@ -98,18 +135,27 @@ def _record(entry: Mapping[str, Any], suite: Mapping[str, Any], rows: pd.DataFra
                 summary[f"{scope}/{row['estimator']}{suffix}"] = number
         if row["estimator"] == "tau":
             summary[f"{scope}/models"] = int(row["models"])
-    tags = ["baseline"] if entry["baseline"] else ["verified" if entry.get("verified") else "claimed"]
     return Record(
         identifier=identifier(identity),
         name=str(entry["label"])[:128],
         kind="entry",
         config={
             **plain(identity),
+            **made_with(suite),
+            "standing": standing(entry).words,
             **{key: plain(entry.get(key)) for key in ("summary", "reference")},
-            **{key: plain(entry[key]) for key in ("authors", "source_sha256") if entry.get(key)},
+            **{
+                key: plain(entry[key])
+                for key in ("authors", "source_sha256", "measured_on")
+                if entry.get(key)
+            },
         },
         summary=summary,
-        tags=(*tags, f"{suite.get('name')}-v{suite.get('version')}"[:64]),
+        tags=(
+            *standing(entry).tags,
+            *(("other_population",) if entry.get("other_population") else ()),
+            *population_tags(suite),
+        ),
     )
 
 

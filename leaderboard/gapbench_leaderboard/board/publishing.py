@@ -24,7 +24,7 @@ from gapbench_leaderboard.scores import TableError
 
 from .document import baseline_labels
 from .document_file import read_document
-from .mirror import entry_records, leaderboard_identifier
+from .mirror import entry_records, group, is_trial, leaderboard_identifier, made_with, population_tags
 from .numbers import plain_cells
 from .ranked import ranked
 from .scores_file import read_scores
@@ -159,7 +159,7 @@ def specify(
     return {
         "project": project,
         "entity": entity,
-        "group": name[:128],
+        "group": group(suite),
         "board": str(board),
         "done": [],
         "sources": {},
@@ -168,21 +168,35 @@ def specify(
         "records": [record.as_dict() for record in entry_records(document, scores)],
         "leaderboard": {
             "identifier": leaderboard_identifier(suite),
-            "name": f"leaderboard {name}"[:128],
+            "name": f"leaderboard {'trial ' if is_trial(suite) else ''}{name}"[:128],
             "kind": "leaderboard",
-            "config": {"suite": suite, "notes": document["notes"], "axes": document["axes"]},
+            "config": {
+                **made_with(suite),
+                "suite": suite,
+                "notes": document["notes"],
+                "axes": document["axes"],
+            },
             "summary": {"entries": len(document["proxies"]), "networks": _length(document["population"])},
-            "tags": ["leaderboard", name[:64]],
+            "tags": ["leaderboard", *population_tags(suite)],
             "tables": tables,
-            "artifact": artifact_names(str(suite.get("name")), None)[0],
-            "aliases": [artifact_names(str(suite.get("name")), str(suite.get("version")))[2]],
+            "artifact": artifact_names(str(suite.get("name")), None, is_trial(suite))[0],
+            "aliases": aliases(suite),
         },
     }
 
 
-def artifact_names(suite: str, version: str | None) -> tuple[str, str, str]:
-    """The names of the board's and the population's artifact, and the alias of a version of the suite."""
-    board = re.sub(r"[^A-Za-z0-9_.\-]", "-", f"gapbench-board-{suite}")[:120]
+def aliases(suite: Mapping[str, Any]) -> list[str]:
+    """The aliases of a board's artifacts: of the suite's version, and of the population where it is known."""
+    fingerprint = (suite.get("population") or {}).get("fingerprint")
+    version = artifact_names(str(suite.get("name")), str(suite.get("version")))[2]
+    return [version, *([f"population-{fingerprint}"] if fingerprint else [])]
+
+
+def artifact_names(suite: str, version: str | None, trial: bool = False) -> tuple[str, str, str]:
+    """The names of the board's and the population's artifact, and the alias of a version of the suite. Those of a
+    trial have names of their own, so that who asks for the latest of a suite never gets one."""
+    kind = "trial" if trial else "board"
+    board = re.sub(r"[^A-Za-z0-9_.\-]", "-", f"gapbench-{kind}-{suite}")[:120]
     alias = re.sub(r"[^A-Za-z0-9_.\-]", "-", f"suite-{suite}-v{version}")[:128]
     return board, f"{board}-weights", "latest" if version is None else alias
 

@@ -22,6 +22,7 @@ def pull(
     project: str,
     entity: str | None = None,
     version: str | None = None,
+    trial: bool = False,
     folder: Path,
     seconds: float = 1800,
 ) -> Path:
@@ -31,6 +32,7 @@ def pull(
 
     Args:
         version: of the suite; the latest that was published if not given.
+        trial: an incomplete population; without it only complete ones are fetched.
 
     Raises:
         TableError: if the folder exists and is not empty, wandb cannot be reached, or it has no such artifact.
@@ -45,7 +47,7 @@ def pull(
     why = unreachable()
     if why is not None:
         raise TableError(f"nothing can be fetched from wandb: {why}")
-    board, weights, alias = artifact_names(suite, version)
+    board, weights, alias = artifact_names(suite, version, trial)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as place:
         whole = Path(place) / "run"

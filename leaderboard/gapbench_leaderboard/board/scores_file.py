@@ -6,6 +6,7 @@ import csv
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -77,11 +78,28 @@ def _last_byte(file: Path) -> bytes:
 
 def suite_of(path: Path) -> str | None:
     """Name and version of the suite of a board, where its `data.json` says so."""
+    suite = _suite(path)
+    try:
+        return None if suite is None else f"{suite['name']} version {suite['version']}"
+    except (KeyError, TypeError):
+        return None
+
+
+def population_of(path: Path) -> str | None:
+    """Fingerprint and size of the population of a board, where its `data.json` says so."""
+    suite = _suite(path)
+    try:
+        known = None if suite is None else suite["population"]
+        return None if known is None else f"{known['fingerprint']}, {known['words']}"
+    except (KeyError, TypeError):
+        return None
+
+
+def _suite(path: Path) -> Any:
     path = Path(path)
     places = [path.parent] if path.is_file() else [path, path / "board"]
     file = next((place / "data.json" for place in places if (place / "data.json").is_file()), None)
     try:
-        suite = json.loads(file.read_text(encoding="utf-8"))["suite"] if file is not None else None
-        return None if suite is None else f"{suite['name']} version {suite['version']}"
+        return json.loads(file.read_text(encoding="utf-8"))["suite"] if file is not None else None
     except (ValueError, KeyError, TypeError, OSError, RecursionError):
         return None

@@ -10,6 +10,7 @@ import pandas as pd
 
 from gapbench_leaderboard.scores import MEASURED_BASELINES
 
+from .doubts import MEANINGS, Doubts, marks_in
 from .numbers import rounded
 from .ranked import LIKE_WIDTH, ranked
 
@@ -22,6 +23,7 @@ MARKS = {
     "w": "orders the networks of a family much as their width does (|tau| of 0.8 or more): it may be the width",
     "c": "unranked: measured on less than 90 % of the networks",
     "d": "few distinct values",
+    **MEANINGS,
 }
 
 
@@ -29,10 +31,15 @@ UNDECIDED = "No two proxies can be told apart: no difference is significant, so 
 
 
 def ranking_text(
-    scores: pd.DataFrame, target: str = "gap", baselines: Collection[str] = MEASURED_BASELINES
+    scores: pd.DataFrame,
+    target: str = "gap",
+    baselines: Collection[str] = MEASURED_BASELINES,
+    doubts: Mapping[str, Doubts] | None = None,
 ) -> str:
     """The ranking over all tasks and families: rank, headline tau with its 95 % interval, tau within width,
-    pooled tau, networks used of those that could be ranked, and marks, which are spelled out below."""
+    pooled tau, networks used of those that could be ranked, and marks, which are spelled out below; then on how
+    many networks a symmetry was not covered or an ascent had not converged (`doubts.doubts_of`)."""
+    doubts = doubts or {}
     found = ranked(scores, target=target, baselines=baselines)
     if found is None:
         return f"No proxy could be ranked by {target}: the scores hold no rank coefficient for it."
@@ -51,7 +58,7 @@ def ranking_text(
         if baseline and len(group):
             lines += ["      baselines (not ranked)"]
         for row in group.to_dict("records"):
-            line, marks = _row(row, names[row["proxy"]], width, found.networks)
+            line, marks = _row(row, names[row["proxy"]], width, found.networks, doubts)
             lines.append(line)
             used |= dict.fromkeys(marks)
     lines.append("")
@@ -61,11 +68,19 @@ def ranking_text(
         lines.append(f"ceiling, {name}: {rounded(value)}  {_interval(low, high)}".rstrip())
     lines.append("within: among networks of equal family and width; pooled: all networks of a task together")
     lines += [f"{mark}: {meaning}" for mark, meaning in MARKS.items() if mark in used]
+    for label in table["proxy"]:
+        told = doubts[str(label)].sentences if str(label) in doubts else []
+        lines += [f"{_pad(names[label], width)}  {text}" for text in told]
     return "\n".join(lines)
 
 
-def marks_of(row: Mapping[Any, Any]) -> str:
+def marks_of(row: Mapping[Any, Any], doubts: Mapping[str, Doubts]) -> str:
     """The marks of one row of `ranked`, as keys of `MARKS`."""
+    return marks_of_scores(row) + marks_in(doubts, row["proxy"])
+
+
+def marks_of_scores(row: Mapping[Any, Any]) -> str:
+    """Those that the scores tell."""
     return "".join(
         (
             "S" if row["simpson"] == 1 else "",
@@ -77,9 +92,11 @@ def marks_of(row: Mapping[Any, Any]) -> str:
     )
 
 
-def _row(row: Mapping[Any, Any], name: str, width: int, networks: int | None) -> tuple[str, str]:
+def _row(
+    row: Mapping[Any, Any], name: str, width: int, networks: int | None, doubts: Mapping[str, Doubts]
+) -> tuple[str, str]:
     rank = "–" if row["rank"] != row["rank"] else str(int(row["rank"]))
-    marks = marks_of(row)
+    marks = marks_of(row, doubts)
     count = f"{row['models']}/{networks}" if networks is not None else f"{row['models']}/?"
     line = (
         f"{rank:>4}  {_pad(name, width)}  {rounded(row['value']):>6}  "

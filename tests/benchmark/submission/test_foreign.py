@@ -4,6 +4,7 @@ import csv
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from safetensors.torch import save_file
@@ -34,6 +35,12 @@ def network(seed):
     return nn.Sequential(nn.Flatten(), nn.Linear(16, 8), nn.ReLU(), nn.Linear(8, 3))
 
 
+def wrong(net, inputs):
+    """The error on the fixture's training examples."""
+    with torch.no_grad():
+        return float((net(torch.from_numpy(inputs)).argmax(1) != torch.arange(60) % 3).double().mean())
+
+
 @pytest.fixture
 def place(tmp_path):
     (tmp_path / "nets.py").write_text(FACTORY)
@@ -48,7 +55,14 @@ def place(tmp_path):
         writer.writerow(["weights", "train_error", "test_error", "learning_rate", "seed", "test_size"])
         for seed in range(6):
             writer.writerow(
-                [f"net{seed}.safetensors", 0.0, 0.1 + 0.05 * seed, [0.1, 0.2, 0.3][seed // 2], seed, 500]
+                [
+                    f"net{seed}.safetensors",
+                    wrong(network(seed), inputs),
+                    wrong(network(seed), inputs) + 0.02 + 0.02 * seed,
+                    [0.1, 0.2, 0.3][seed // 2],
+                    seed,
+                    500,
+                ]
             )
     return tmp_path
 
@@ -184,7 +198,7 @@ def arguments(place):
 def test_a_table_becomes_a_population_with_a_board(place):
     found = import_population(**arguments(place))
     assert len(found.population) == 6
-    assert found.population["gap"].tolist() == pytest.approx([0.1 + 0.05 * seed for seed in range(6)])
+    assert found.population["gap"].tolist() == pytest.approx([0.02 + 0.02 * seed for seed in range(6)])
     assert found.population["learning_rate"].tolist() == [0.1, 0.1, 0.2, 0.2, 0.3, 0.3]
     assert len(found.measurements) == 18
     wide = found.measurements.pivot(index="cell", columns="proxy", values="value")
@@ -270,8 +284,10 @@ def test_a_bad_row_is_named(place):
     (place / "table.csv").write_text(text.replace("net2.safetensors", "net9.safetensors"))
     with pytest.raises(GapbenchError, match=r"row 3: There is no file .*net9"):
         import_population(**arguments(place))
-    (place / "table.csv").write_text(text.replace("0.15", "15"))
-    with pytest.raises(GapbenchError, match="row 2: test_error"):
+    frame = pd.read_csv(place / "table.csv").astype({"test_error": float})
+    frame.loc[1, "test_error"] = 15.0
+    frame.to_csv(place / "table.csv", index=False)
+    with pytest.raises(GapbenchError, match=r"row 2: test_error = 15.*net1.*percentage: give 0.15"):
         import_population(**{**arguments(place), "out": place / "other"})
 
 

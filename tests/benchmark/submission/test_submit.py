@@ -17,11 +17,12 @@ from benchmark.submission.adversaries import ADVERSARIES, BENIGN
 from benchmark.submission.conftest import WALLS, needs_sandbox
 from gapbench import GapbenchError
 from gapbench.proxies.results import Measurement
-from gapbench.submission.entry import load_entries, write_entry
+from gapbench.submission.comparing import compare, outcome_of
+from gapbench.submission.entry import is_verified, load_entries, write_entry
 from gapbench.submission.fresh import fresh_suite, toml_text
 from gapbench.submission.limits import Limits
 from gapbench.submission.submitting import submit
-from gapbench.submission.verifying import compare, disagreement, verify
+from gapbench.submission.verifying import disagreement, role_of, verify
 from gapbench.suite import list_suites, load_options, load_suite, parse_suite
 
 NORM = BENIGN["a_norm"]
@@ -288,10 +289,16 @@ def test_a_run_without_networks_is_told(tmp_path):
 
 def test_verifying_confirms_what_is_true_and_refutes_what_is_not(entered, run_folder, hosts, tmp_path):
     arguments = {"hosts": hosts, "unsandboxed": bool(WALLS)}
-    found = verify("a_norm", run_folder, **arguments)
+    found = verify("a_norm", run_folder, by="Somebody Else", **arguments)
     assert (found.outcome, found.written) == ("confirmed", True)
     document = json.loads((run_folder / "board" / "data.json").read_text())
-    assert next(r for r in document["proxies"] if r["label"] == "a_norm")["verified"] is True
+    row = next(r for r in document["proxies"] if r["label"] == "a_norm")
+    assert row["verified"] is True
+    assert row["standing"]["kind"] == "verified"
+    assert "by another than its author (Somebody Else), on the same networks" in row["standing"]["words"]
+    assert "by another than its author" in (run_folder / "board" / "board.md").read_text()
+    assert {r["standing"]["kind"] for r in document["proxies"] if r["label"] == "random"} == {"baseline"}
+    assert {r["standing"]["kind"] for r in document["proxies"] if r["label"] == "param_norm"} == {"built_in"}
     entry = load_entries(run_folder)[0]
     cell = next(iter(entry["values"]))
     entry["values"][cell]["value"] *= 1.01
@@ -386,15 +393,49 @@ def score(value, low, high):
 @pytest.mark.parametrize(
     ("claimed", "fresh", "outcome"),
     [
-        # Difference 0.3, limit sqrt(0.1^2 + 0.2^2) = 0.2236: refuted; with 0.3 below: sqrt(0.1) = 0.316: not.
-        (score(0.5, 0.4, 0.6), score(0.2, 0.0, 0.4), "refuted"),
-        (score(0.5, 0.2, 0.6), score(0.2, 0.0, 0.3), "confirmed"),
+        # Difference 0.3, limit sqrt(0.1^2 + 0.2^2) = 0.2236: smaller; with 0.3 below: sqrt(0.1) = 0.316: not.
+        (score(0.5, 0.4, 0.6), score(0.2, 0.0, 0.4), "contradicted"),
+        (score(0.5, 0.2, 0.6), score(0.2, 0.0, 0.3), "not contradicted"),
+        (score(0.5, 0.2, 0.6), score(0.2, 0.01, 0.3), "confirmed"),
         (score(0.2, 0.1, 0.3), score(0.9, 0.8, 1.0), "confirmed"),
-        (score(0.5, None, None), score(0.5, 0.4, 0.6), "refuted"),
+        (score(0.14, 0.02, 0.26), score(0.06, -0.13, 0.25), "not contradicted"),
+        (score(-0.5, -0.6, -0.4), score(-0.45, -0.6, -0.3), "confirmed"),
+        (score(-0.5, -0.6, -0.4), score(-0.2, -0.4, 0.0), "contradicted"),
+        (score(-0.5, -0.6, -0.2), score(-0.3, -0.7, 0.1), "not contradicted"),
+        (score(0.1, -0.4, 0.6), score(-0.3, -0.5, -0.1), "contradicted"),  # significantly of the other sign
+        (score(0.0, -0.2, 0.2), score(0.1, -0.1, 0.3), "not contradicted"),
+        (score(0.0, -0.1, 0.1), score(-0.5, -0.6, -0.4), "contradicted"),
+        (score(0.5, None, None), score(0.5, 0.4, 0.6), "undecided"),
+        (score(0.5, 0.4, 0.6), score(None, None, None), "undecided"),
     ],
 )
 def test_scores_are_compared_by_the_interval_of_their_difference(claimed, fresh, outcome):
     assert compare(claimed, fresh)[0] == outcome
+
+
+def test_a_verification_of_before_is_judged_by_its_scores():
+    """It was written down as confirmed for not being significantly smaller."""
+    record = {"outcome": "confirmed", "kind": "fresh networks", "claimed": score(0.14, 0.02, 0.26)}
+    entry = {"verifications": [{**record, "fresh": score(0.06, -0.13, 0.25)}]}
+    assert not is_verified(entry)
+    assert outcome_of(entry["verifications"][0]) == "not contradicted"
+    assert outcome_of({"outcome": "confirmed", "kind": "same networks"}) == "confirmed"
+    assert outcome_of(record) == "confirmed"
+
+
+@pytest.mark.parametrize(
+    ("by", "authors", "role"),
+    [
+        ("", "A. Author", "author"),
+        ("a author", "A. Author, B. Other", "author"),
+        ("B. Other", "A. Author and B. Other", "author"),
+        ("C. Third", "A. Author; B. Other", "another"),
+        ("Anderson", "Ander and Son", "another"),
+        ("C. Third", " ", "unknown"),
+    ],
+)
+def test_who_verifies_is_the_author_or_another(by, authors, role):
+    assert role_of(by, authors) == role
 
 
 @pytest.mark.parametrize(

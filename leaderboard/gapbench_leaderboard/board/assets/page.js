@@ -74,6 +74,9 @@ function drawHeader() {
   byId("made-with").hidden = !(suite.made_with || []).length;
   byId("made-with").textContent = `Made with ${(suite.made_with || []).join("; ")}.`;
   byId("facts").textContent = `${planned ? `${population.cell.length}${planned} networks` : plural(population.cell.length, "network")} (${[...counts].map(([status, count]) => `${count} ${status}`).join(", ")}); ${plural(board.tasks.length, "task")}, ${board.families.length === 1 ? "1 family" : `${board.families.length} families`}, ${board.proxies.length} proxies and baselines${suite.samples ? `; proxies see ${suite.samples} training examples` : ""}.`;
+  const known = suite.population;
+  byId("population").hidden = !known;
+  if (known) byId("population").textContent = `Population ${known.fingerprint}: ${known.words}${known.date ? `, ${known.date.slice(0, 10)}` : ""}.`;
   byId("notes").hidden = !board.notes.length;
   for (const note of board.notes) byId("notes").append(element("li", {}, note));
 }
@@ -86,7 +89,7 @@ function drawControls() {
     choice("family", "Family", [["", "all"], ...named(board.families)], state.family, (family) => change({ family })),
     costBox(),
     auditKinds.length ? choice("invariant", "Unchanged by", [["", "(no filter)"], ["all", "all that applies"], ...named(auditKinds)], state.invariant, (invariant) => change({ invariant })) : "",
-    hasVerified ? checkbox("verified", "verified entries only", state.verified, (verified) => change({ verified }), "Entries that were measured again by somebody else; baselines stay.") : "",
+    hasVerified ? checkbox("verified", "verified entries only", state.verified, (verified) => change({ verified }), "Entries that gapbench verify confirmed, by their author or another (see the mark); baselines stay.") : "",
     searchBox(),
     choice("theme", "Appearance", [["", "as the system"], ["light", "light"], ["dark", "dark"]], state.theme, (theme) => change({ theme })),
   );
@@ -125,9 +128,11 @@ function drawDetail() {
   fact("a larger value predicts", entry.higher_means && (entry.higher_means === "better" ? "a smaller gap" : "a larger gap"));
   fact("options", entry.options && Object.entries(entry.options).map(([name, value]) => `${name} = ${JSON.stringify(value)}`).join(", "));
   fact("authors", entry.authors);
-  if (entry.verified !== undefined) fact("verified", entry.verified ? "yes" : "no: as claimed by its author");
-  for (const found of entry.verifications || []) fact(`${found.outcome} ${(found.date || "").slice(0, 10)}`, `on ${found.kind}`);
+  if (entry.standing && entry.standing.kind !== "baseline") fact("standing", entry.standing.words);
+  for (const found of entry.verifications || []) fact(`${found.outcome} ${(found.date || "").slice(0, 10)}`, `on ${found.kind}${found.by ? ` by ${found.by}` : ""}`);
+  if (entry.measured_on && entry.measured_on.fingerprint) fact("measured on", `population ${entry.measured_on.fingerprint}${entry.measured_on.networks ? `, ${plural(entry.measured_on.networks, "network")}` : ""}`);
   if (entry.sandbox) fact("measured in", entry.sandbox);
+  if (entry.doubts) fact("beware", Object.values(entry.doubts.marks).join("; "));
   fact("invariant to", entry.invariances && entry.invariances.join(", "));
   for (const result of entry.audit || []) fact("audit", auditText(result));
   for (const [text, count] of statuses(state.proxy)) fact(`${count} measurement${count === 1 ? "" : "s"}`, text);

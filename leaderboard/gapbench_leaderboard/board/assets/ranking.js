@@ -47,9 +47,20 @@ function marksOf(row) {
   if (!row.baseline && typeof row.withWidth === "number" && Math.abs(row.withWidth) >= LIKE_WIDTH) marks.push("width");
   if (row.unreliable) marks.push("unreliable");
   if (row.coverage !== null && row.coverage < 0.9 && !row.baseline) marks.push("low coverage");
+  marks.push(...Object.keys((row.entry.doubts || { marks: {} }).marks));
   if (row.fewDistinct) marks.push("few values");
-  if ("verified" in row.entry && !row.baseline) marks.push(row.entry.verified ? "verified" : "claimed");
+  const standing = (row.entry.standing || {}).kind;
+  if (standing && standing !== "baseline" && standing !== "built_in") marks.push(standing);
+  if (row.entry.other_population) marks.push("other population");
   return marks;
+}
+
+// What a mark of a proxy says on hover: its own words where it has some.
+function markText(mark, entry) {
+  if (entry.standing && entry.standing.kind === mark) return entry.standing.words;
+  if (mark === "other population") return entry.other_population;
+  const told = entry.doubts && entry.doubts.marks[mark];
+  return told ? `${told}. ${MARKS[mark]}` : MARKS[mark];
 }
 
 function barScale(rows, limits) {
@@ -180,7 +191,7 @@ function rankingRow(row, place, limits, networks, state, choose) {
   attribute(parts.seconds, "title", exact(row.seconds));
   words(parts.seconds, short(row.seconds));
   const marks = marksOf(row), key = marks.join();
-  if (parts.marked !== key) parts.marks.replaceChildren(...marks.map((mark) => element("span", { class: `mark ${mark === "verified" ? "good" : ""}`.trim(), title: MARKS[mark] }, mark)));
+  if (parts.marked !== key) parts.marks.replaceChildren(...marks.map((mark) => element("span", { class: `mark ${mark === "verified" ? "good" : ""}`.trim(), title: markText(mark, row.entry) }, mark)));
   parts.marked = key;
   return parts.line;
 }

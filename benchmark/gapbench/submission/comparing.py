@@ -1,0 +1,80 @@
+"""Whether a score on networks that its author never saw bears out the claimed one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+CONFIRMED, NOT_CONTRADICTED, CONTRADICTED = "confirmed", "not contradicted", "contradicted"
+UNDECIDED = "undecided"
+
+
+def compare(claimed: Mapping[str, Any], fresh: Mapping[str, Any]) -> tuple[str, str]:
+    """The outcome and its reason in words, of two scores with 95 % intervals (`value`, `low`, `high`).
+
+    The direction is that of the claimed value's sign; both are mirrored where that is negative.
+
+    - `contradicted`: the interval of the difference claimed - fresh (square-and-add of the two intervals, Zou
+      and Donner 2008) lies above zero, so that the score shrank by more than chance; or the fresh interval lies
+      wholly on the other side of zero. A claim of exactly 0 is contradicted by a difference either way.
+    - `confirmed`: not contradicted, and the fresh interval lies wholly on the claimed side of zero, however much
+      the score exceeds the claim.
+    - `not contradicted`: neither: the fresh interval contains zero, so the networks do not tell.
+    - `undecided`: a score or a limit is missing.
+    """
+    words = f"claimed {_shown(claimed)}, on fresh networks {_shown(fresh)}"
+    scores = [(score["value"], score["low"], score["high"]) for score in (claimed, fresh)]
+    if any(number is None or not math.isfinite(number) for score in scores for number in score):
+        return UNDECIDED, f"{words}: a score or its interval is missing"
+    sign = math.copysign(1, scores[0][0]) if scores[0][0] else 0
+    if sign < 0:
+        scores = [(-value, -high, -low) for value, low, high in scores]
+    (old, old_low, old_high), (new, new_low, new_high) = scores
+    difference = old - new
+    least = difference - math.hypot(old - old_low, new_high - new)
+    most = difference + math.hypot(old_high - old, new - new_low)
+    if least > 0 or (sign == 0 and most < 0):
+        amount = f"by {abs(difference):.3f}, at least {least if least > 0 else -most:.3f}"
+        return CONTRADICTED, f"{words}: significantly {'smaller' if sign else 'different'} ({amount})"
+    if sign and new_high < 0:
+        return CONTRADICTED, f"{words}: significantly on the other side of 0"
+    if sign and new_low > 0:
+        return CONFIRMED, f"{words}: not significantly smaller, and significantly on the claimed side of 0"
+    return (
+        NOT_CONTRADICTED,
+        f"{words}: not significantly smaller, but the interval on fresh networks contains 0",
+    )
+
+
+def outcome_of(record: Mapping[str, Any]) -> str:
+    """The outcome of a verification that an entry keeps. One on fresh networks is judged by its scores: before
+    there was `not contradicted`, that was written down as confirmed."""
+    outcome = str(record.get("outcome", ""))
+    claimed, fresh = record.get("claimed"), record.get("fresh")
+    if record.get("kind") != "fresh networks" or not (_score(claimed) and _score(fresh)):
+        return outcome
+    assert isinstance(claimed, Mapping)
+    assert isinstance(fresh, Mapping)
+    return compare(claimed, fresh)[0]
+
+
+def _score(value: Any) -> bool:
+    """Whether it is a score whose numbers, where it has them, are numbers."""
+    return (
+        isinstance(value, Mapping)
+        and all(
+            value.get(name) is None or (isinstance(value.get(name), int | float) and name in value)
+            for name in ("value", "low", "high")
+        )
+        and all(name in value for name in ("value", "low", "high"))
+    )
+
+
+def _shown(score: Mapping[str, Any]) -> str:
+    if score["value"] is None:
+        return "tau undefined"
+    limits = (
+        "" if score["low"] is None or score["high"] is None else f" [{score['low']:.3f}, {score['high']:.3f}]"
+    )
+    return f"tau {score['value']:.3f}{limits}"

@@ -1,0 +1,67 @@
+"""What stands behind a row of the board: nobody's claim, a claim, or a verification, by whom and on what."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+CLAIMED = "Submitted: measured by its author, not verified."
+OUTCOMES = {
+    "not contradicted": "Submitted; on fresh networks not contradicted, but not confirmed either",
+    "contradicted": "Submitted; contradicted",
+    "refuted": "Submitted; measured again with other values",
+    "undecided": "Submitted; measured again, but its scores cannot be compared",
+}
+"""Latest outcomes other than confirmed, and how they are said."""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """`kind`: baseline, built_in, claimed, verified, or a key of `OUTCOMES`; `tags` for a mirror, `words` for
+    people."""
+
+    kind: str
+    tags: tuple[str, ...]
+    words: str
+
+
+def standing(entry: Mapping[str, Any]) -> Standing:
+    """The standing of an entry of a board's document."""
+    if entry.get("baseline"):
+        return Standing("baseline", ("baseline",), "A baseline, not ranked.")
+    if not entry.get("submitted") and "verified" not in entry:
+        return Standing("built_in", ("built_in",), "Comes with gapbench; measured by who made the run.")
+    found = [v for v in entry.get("verifications") or () if isinstance(v, Mapping)]
+    last = found[-1] if found else {}
+    details = _details(last)
+    if entry.get("verified"):
+        tags = ("verified", *(("verified_by_" + str(last["role"]),) if last.get("role") else ()))
+        return Standing("verified", (*tags, *_networks(last)), f"Verified{details}.")
+    outcome = str(last.get("outcome", ""))
+    if outcome in OUTCOMES:
+        return Standing(outcome, ("claimed", outcome, *_networks(last)), f"{OUTCOMES[outcome]}{details}.")
+    return Standing("claimed", ("claimed",), CLAIMED)
+
+
+def _networks(last: Mapping[str, Any]) -> tuple[str, ...]:
+    return (str(last["kind"]),) if last.get("kind") else ()
+
+
+def _details(last: Mapping[str, Any]) -> str:
+    """`, by its author, on the same networks, 2026-01-02`; what was not recorded is said to be so."""
+    if not last:
+        return ", it is not recorded by whom and on which networks"
+    name, role = str(last.get("by") or ""), str(last.get("role") or "")
+    who = {
+        "author": f"by its author{f' ({name})' if name else ' (nobody else is named)'}",
+        "another": f"by another than its author ({name})",
+        "unknown": f"by {name} (the entry names no author)",
+    }.get(role, "it is not recorded by whom")
+    kind = (
+        f", on {'the ' if last.get('kind') == 'same networks' else ''}{last['kind']}"
+        if last.get("kind")
+        else ""
+    )
+    date = f", {str(last['date'])[:10]}" if last.get("date") else ""
+    return f": {who}{kind}{date}"
