@@ -78,6 +78,47 @@ class StraightThrough(torch.autograd.Function):
         return gradient
 
 
+class Halved(torch.autograd.Function):
+    """The identity with half its gradient, for large values only where `above` is not zero."""
+
+    @staticmethod
+    def forward(ctx, x, above=0.0):
+        ctx.save_for_backward(x)
+        ctx.above = above
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        large = ctx.saved_tensors[0].abs() > ctx.above
+        return torch.where(large, 0.5 * gradient, gradient), None
+
+
+def _fitted() -> Stranger:
+    """Half a gradient behind a loss near zero."""
+    stranger = _on_vectors(
+        lambda s, x: 30 * s.h(Halved.apply(torch.tanh(s.a(x)))), 12, a=nn.Linear(4, 16), h=nn.Linear(16, 3)
+    )
+    with torch.no_grad():
+        targets = stranger.network(stranger.inputs).argmax(1)
+    return Stranger(stranger.network, stranger.inputs, targets)
+
+
+def _scaled(size: float) -> Stranger:
+    """Half a gradient behind targets of another size."""
+    net = Function(lambda s, x: s.h(Halved.apply(torch.tanh(s.a(x)))), a=nn.Linear(4, 6), h=nn.Linear(6, 1))
+    return Stranger(net.double().eval(), vectors(), size * (1 + torch.rand(12, 1).double()), "mse")
+
+
+def _late() -> Stranger:
+    """Half a gradient for the larger examples, which come last."""
+    inputs = vectors(100)
+    inputs[60:] *= 6
+    net = Function(
+        lambda s, x: s.h(torch.tanh(0.3 * Halved.apply(s.a(x), 3.0))), a=nn.Linear(4, 5), h=nn.Linear(5, 3)
+    )
+    return Stranger(net.double().eval(), inputs, classes(100))
+
+
 class Reversed(torch.autograd.Function):
     """The identity with the gradient of its negative."""
 
@@ -242,6 +283,39 @@ def strangers() -> dict[str, Callable[[], Stranger]]:
         "transformer encoder layer": lambda: _sequence("encoder"),
         "tokens": _tokens,
         "bag of tokens": lambda: _tokens(True),
+        "batch in front": lambda: _on_vectors(
+            lambda s, x: s.h(torch.relu(s.n(s.a(x[None]))))[0], a=lin(4, 6), n=nn.LayerNorm(6), h=lin(6, 3)
+        ),
+        "sequence first": lambda: Stranger(
+            Function(lambda s, x: s.h(torch.tanh(s.a(x.transpose(0, 1)))).mean(0), a=lin(4, 5), h=lin(5, 3))
+            .double()
+            .eval(),
+            torch.randn(8, 8, 4).double(),
+            classes(8),
+        ),
+        "frames in the batch": lambda: Stranger(
+            Function(
+                lambda s, x: s.h(torch.tanh(s.a(x.reshape(-1, 1, 4, 4))).reshape(len(x), -1)),
+                a=nn.Conv2d(1, 2, 3),
+                h=lin(16, 3),
+            )
+            .double()
+            .eval(),
+            torch.randn(8, 2, 4, 4).double(),
+            classes(8),
+        ),
+        "two views in the batch": lambda: _on_vectors(
+            lambda s, x: sum(s.h(torch.tanh(s.a(torch.cat([x, x.flip(1)])))).chunk(2)),
+            a=lin(4, 5),
+            h=lin(5, 3),
+        ),
+        "one module twice": lambda: _twice(),
+        "float inside": lambda: _on_vectors(
+            lambda s, x: s.h(torch.tanh(s.a(x.float().to(x.dtype) * 1.0))), a=lin(4, 5), h=lin(5, 3)
+        ),
+        "masked class": lambda: _on_vectors(
+            lambda s, x: torch.cat([s.n(x), torch.full((len(x), 1), -1e9, dtype=x.dtype)], 1), n=mlp(4, 5, 3)
+        ),
         "one output": lambda: Stranger(
             Function(lambda s, x: s.n(x)[:, 0], n=mlp(4, 6, 1)).double().eval(),
             vectors(),
@@ -276,6 +350,12 @@ def strangers() -> dict[str, Callable[[], Stranger]]:
     }
 
 
+def _twice() -> Stranger:
+    layer = nn.Linear(4, 4)
+    inner = nn.Sequential(layer, nn.Tanh(), layer, nn.Tanh(), nn.Linear(4, 3))
+    return _on_vectors(lambda s, x: s.n(x), n=inner, alias=inner[4])
+
+
 def mixing() -> dict[str, Callable[[], Stranger]]:
     """Networks in which examples meet, or that cannot be evaluated on one alone."""
     bn = {"track_running_stats": False}
@@ -299,6 +379,20 @@ def mixing() -> dict[str, Callable[[], Stranger]]:
         ),
         "largest of the batch": lambda: _on_vectors(
             lambda s, x: s.h(torch.tanh(s.a(x)) / x.abs().max()), 140, a=nn.Linear(4, 5), h=nn.Linear(5, 3)
+        ),
+        "only larger batches": lambda: _on_vectors(
+            lambda s, x: s.h(torch.tanh(s.a(x - x.mean(0) if len(x) > 16 else x))),
+            140,
+            a=nn.Linear(4, 5),
+            h=nn.Linear(5, 3),
+        ),
+        "behind a masked class": lambda: _on_vectors(
+            lambda s, x: torch.cat(
+                [s.h(torch.tanh(s.a(x - x.mean(0)))), torch.full((len(x), 1), -1e9, dtype=x.dtype)], 1
+            ),
+            140,
+            a=nn.Linear(4, 5),
+            h=nn.Linear(5, 3),
         ),
         "squeezed": lambda: _on_vectors(
             lambda s, x: s.h(torch.tanh(s.a(x)).reshape(-1, 5, 1).squeeze()),
@@ -324,6 +418,15 @@ def wrong_gradients() -> dict[str, Callable[[], Stranger]]:
         ),
         "reversed gradient": lambda: _on_vectors(
             lambda s, x: s.h(Reversed.apply(torch.tanh(s.a(x)))), a=lin(4, 5), h=lin(5, 3)
+        ),
+        "half a gradient, fitted": _fitted,
+        "half a gradient, large targets": lambda: _scaled(1e4),
+        "half a gradient, small targets": lambda: _scaled(1e-3),
+        "half a gradient for late examples": _late,
+        "padding row of an embedding": lambda: Stranger(
+            nn.Sequential(nn.Embedding(9, 4, padding_idx=0), nn.Flatten(), nn.Linear(20, 3)).double().eval(),
+            torch.randint(0, 3, (12, 5)),
+            classes(),
         ),
         "norm as a number": lambda: _on_vectors(
             lambda s, x: s.h(torch.relu(s.a(x) / torch.linalg.matrix_norm(s.a.weight.detach(), 2).item())),

@@ -31,7 +31,8 @@ def why_mixed(network: nn.Module, inputs: Tensor) -> str | None:
             return "the network does not give one row of outputs for each example"
         # By output: one that is far larger than the others (a masked class) hides nothing.
         scale = torch.where(whole.isfinite(), whole, torch.zeros_like(whole)).abs().reshape(n, -1).amax(0)
-        scale = torch.maximum(scale, 1e-3 * scale.quantile(0.25, interpolation="lower").to(scale))
+        usual = scale.double().quantile(0.25, interpolation="lower").to(scale)
+        scale = torch.maximum(scale, 1e-3 * usual)
         allowed = (tolerance * scale).reshape(whole.shape[1:])
 
         def differs(found: Tensor, rows: Tensor) -> bool:

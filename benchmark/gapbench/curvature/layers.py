@@ -85,7 +85,7 @@ class Layers:
 
     def parametric(self, node: Node) -> bool:
         """Whether some operand without the input is made of parameters."""
-        return any(self._made_of_parameters(i) for i in node.inputs if i not in self.dependent)
+        return any(self.trace.made_of_parameters(i) for i in node.inputs if i not in self.dependent)
 
     def name(self, node: Node) -> str:
         """The name of the first parameter that goes into `node`, else its operator."""
@@ -250,16 +250,19 @@ class Layers:
         self.found.append(layer)
         return log + (math.log(layer.sigma) if layer.sigma > 0 else -math.inf)
 
-    def _made_of_parameters(self, index: int) -> bool:
-        node = self.trace.nodes[index]
-        return node.kind == "parameter" or any(self._made_of_parameters(i) for i in node.inputs)
-
     def _parameter_name(self, index: int) -> str:
-        node = self.trace.nodes[index]
-        if node.kind != "op":
-            return node.name
-        names = [self._parameter_name(i) for i in node.inputs]
-        return next((name for name in names if name), "")
+        """The first parameter or buffer that a value is computed from, in the order of the arguments."""
+        seen, stack = set(), [index]
+        while stack:
+            i = stack.pop()
+            if i in seen:
+                continue
+            seen.add(i)
+            node = self.trace.nodes[i]
+            if node.kind != "op" and node.name:
+                return node.name
+            stack.extend(reversed(node.inputs))
+        return ""
 
 
 def _batch_norm_scale(node: Node, replay: Replay) -> Tensor:

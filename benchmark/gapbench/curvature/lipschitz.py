@@ -64,6 +64,10 @@ def compose(model: nn.Module, example: Tensor, reference: nn.Module | None = Non
         recorded = trace(model, example)
     if recorded.opaque:
         raise NoLipschitzConstant("memory is aliased in a way that hides the data flow")
+    if recorded.reads:
+        raise NoLipschitzConstant("values are read as numbers: other inputs may take another branch")
+    if not example.is_floating_point():
+        raise NoLipschitzConstant("inputs that are whole numbers (token ids) have no distances")
     if len(example) > 1:
         _require_independent_examples(model, example)
     return _Walk(recorded, model, reference, example).run()
@@ -224,11 +228,12 @@ class _Walk:
         if op in MAX_POOLS:
             return self._new(node, self._max_pool(node, first), active)
         if op in ("maximum", "minimum") or (op in ("max", "min") and len(node.inputs) > 1):
-            return (
-                self._join(replace(node, op="maximum"))
-                if len(active) > 1
-                else self._pointwise(node, first, 1.0)
-            )
+            if len(active) > 1:
+                return self._join(replace(node, op="maximum"))
+            value = self._pointwise(node, first, 1.0)
+            if any(self.trace.made_of_parameters(i) for i in node.inputs if i not in self.values):
+                value = replace(value, obstacles=value.obstacles | {f"the limits of {op} are learned"})
+            return value
         if op in GROUPS:
             return self._new(node, self.stretches.log(first), active)
         if op in ("prelu", "_prelu_kernel"):
@@ -251,7 +256,10 @@ class _Walk:
             raise NoLipschitzConstant(f"no Lipschitz constant is known for the operation {op}")
         if len(active) > 1 or node.inputs[0] not in self.values:
             raise NoLipschitzConstant(f"{op} with limits that depend on the input is not covered")
-        return self._pointwise(node, first, constant)
+        value = self._pointwise(node, first, constant)
+        if any(self.trace.made_of_parameters(i) for i in node.inputs if i not in self.values):
+            value = replace(value, obstacles=value.obstacles | {f"the limits of {op} are learned"})
+        return value
 
     def _pointwise(self, node: Node, value: Value, steepest: float) -> Value:
         """After a selection the operator may as well act before it, which gives layers that fold the selection."""

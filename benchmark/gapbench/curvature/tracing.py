@@ -90,6 +90,18 @@ class Trace:
                 stack.extend(self.nodes[index].inputs)
         return [self.nodes[i] for i in sorted(wanted)]
 
+    def made_of_parameters(self, index: int) -> bool:
+        """Whether a value is a parameter or computed from one."""
+        seen, stack = set(), [index]
+        while stack:
+            i = stack.pop()
+            if i not in seen:
+                if self.nodes[i].kind == "parameter":
+                    return True
+                seen.add(i)
+                stack.extend(self.nodes[i].inputs)
+        return False
+
     def consumers(self) -> dict[int, list[int]]:
         """Node -> reachable nodes that use it (once for each use)."""
         uses: dict[int, list[int]] = {}

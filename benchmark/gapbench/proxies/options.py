@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
 def radius_of(context: Context, radius: float, relative_radius: float | None) -> float:
     """The absolute radius; `relative_radius` is a fraction of the balanced parameter norm and takes precedence."""
+    for name, value in (("radius", radius), ("relative_radius", relative_radius)):
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
+            raise ValueError(f"{name} = {value!r} must be a positive number")
     if relative_radius is not None:
         if not relative_radius > 0:
             raise ValueError(f"relative_radius = {relative_radius!r} must be positive")

@@ -110,6 +110,10 @@ def _check(network: nn.Module) -> None:
     for name, tensor in tensors:
         if torch.nn.parameter.is_lazy(tensor):
             raise GapbenchError("The network has uninitialised (lazy) parameters: evaluate it once first.")
+        if isinstance(tensor, nn.Parameter) and not tensor.numel():
+            raise GapbenchError(
+                f"The parameter {name} is empty, of shape {tuple(tensor.shape)}: leave it out."
+            )
         if tensor.is_complex():
             raise GapbenchError(
                 f"The tensor {name} is complex: proxies are defined for real parameters. Write it as a real "

@@ -145,7 +145,7 @@ def _row(position: int, record: Mapping[Any, Any], folder: Path, axes: Sequence[
     if size is not None and (not size.is_integer() or size < 1):
         raise GapbenchError(f"test_size = {record['test_size']!r} is no whole number of at least 1.")
     for axis in axes:
-        if _missing(record[axis]):
+        if _empty(record[axis]):
             raise GapbenchError(f"the axis {axis} has no value.")
     test_data, initial = record["test_data"], record["initial"]
     return Row(
@@ -182,7 +182,7 @@ def _data(name: str, folder: Path) -> Path:
 
 def _text(record: Mapping[Any, Any], column: str) -> str:
     value = record[column]
-    if _missing(value):
+    if _empty(value):
         raise GapbenchError(f"{column} is empty.")
     return str(value)
 
@@ -211,9 +211,17 @@ def _number(record: Mapping[Any, Any], column: str) -> float | None:
 
 
 def _missing(value: Any) -> bool:
+    """Nothing, or a word for nothing: what a number or a file may be."""
     from gapbench_leaderboard.statistics.cells import is_missing
 
-    return is_missing(value) or (isinstance(value, str) and not value.strip())
+    return is_missing(value)
+
+
+def _empty(value: Any) -> bool:
+    """Nothing; "NA" and "None" are levels of an axis and names like others."""
+    from gapbench_leaderboard.statistics.cells import is_empty
+
+    return is_empty(value)
 
 
 def _plain(value: Any) -> Any:

@@ -192,6 +192,10 @@ def check_network(network: nn.Module) -> None:
     for name, tensor in [*network.named_parameters(), *network.named_buffers()]:
         if torch.nn.parameter.is_lazy(tensor):
             raise GapbenchError("The network has uninitialised (lazy) parameters: evaluate it once first.")
+        if isinstance(tensor, nn.Parameter) and not tensor.numel():
+            raise GapbenchError(
+                f"The parameter {name} is empty, of shape {tuple(tensor.shape)}: leave it out."
+            )
         if tensor.is_complex():
             raise GapbenchError(f"The tensor {name} is complex: symmetries are found for real networks only.")
         if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
