@@ -37,6 +37,12 @@ from gapbench.commands.parsing import options_of
 @click.option(
     "--loss", type=click.Choice(["cross_entropy", "mse"]), default="cross_entropy", show_default=True
 )
+@click.option(
+    "--forward",
+    metavar="MODULE:FUNCTION",
+    help="function(network, inputs) that picks the outputs of a network which returns more than one tensor.",
+)
+@click.option("--include-frozen", is_flag=True, help="Count parameters that require no gradient, too.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
 @click.option("--device", default="auto", type=click.Choice(["auto", "cpu", "cuda"]), show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
@@ -51,6 +57,8 @@ def measure_command(
     proxies: str | None,
     samples: int,
     loss: str,
+    forward: str | None,
+    include_frozen: bool,
     seed: int,
     device: str,
     as_json: bool,
@@ -63,7 +71,7 @@ def measure_command(
     from gapbench.environment import choose_device
     from gapbench.errors import GapbenchError
     from gapbench.proxies.registry import list_proxies, proxy_entry
-    from gapbench.submission.foreign import load_network, read_examples
+    from gapbench.submission.foreign import factory_of, load_network, read_examples
     from gapbench.submission.foreign_measuring import measurements_of
     from gapbench_leaderboard.board.doubts import words_of_one
 
@@ -87,7 +95,16 @@ def measure_command(
         split = load_task(task, data, **options_of(task_options)).train
         inputs, targets = split.inputs, split.targets
     found = measurements_of(
-        network, inputs, targets, names, initial=start, samples=samples, loss=loss, seed=seed
+        network,
+        inputs,
+        targets,
+        names,
+        initial=start,
+        samples=samples,
+        loss=loss,
+        seed=seed,
+        forward=None if forward is None else factory_of(forward),
+        frozen="include" if include_frozen else "exclude",
     )
     rows: list[dict[str, Any]] = [
         {
@@ -98,6 +115,11 @@ def measure_command(
             "status": m.status,
             "reason": m.reason,
             **noted(m.details),
+            **{
+                name: m.details[name]
+                for name in ("dtype", "precision", "frozen", "batch")
+                if name in m.details
+            },
         }
         for m in found
     ]
@@ -114,6 +136,9 @@ def measure_command(
                 )
             else:
                 click.echo(f"{row['proxy']:<{width}}  {row['status'].replace('_', ' ')}: {row['reason']}")
+        for name in ("precision", "frozen", "batch"):
+            for text in dict.fromkeys(row[name] for row in rows if name in row):
+                click.echo(f"Note: {text}")
         for row in rows:
             for text in words_of_one(row["coverage"], row["converged"]):
                 click.echo(f"Note: {row['proxy']}: {text}")

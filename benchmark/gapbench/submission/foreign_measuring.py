@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from torch import Tensor, nn
 
 from gapbench.proxies.measuring import make_context, measure_in
+from gapbench.proxies.preparing import Forward
 from gapbench.proxies.registry import checked_options, proxy_entry
 from gapbench.proxies.results import Measurement
 from gapbench.submission.foreign import subset
@@ -24,11 +25,14 @@ def measurements_of(
     loss: str = "cross_entropy",
     seed: int = 0,
     key: str = "",
+    forward: Forward | None = None,
+    frozen: str = "exclude",
 ) -> list[Measurement]:
     """Measure proxies with their default options on a fixed subset of `samples` of the training examples.
 
     Margins and training loss use all examples. `key` identifies the network among others, so that no two share
-    random directions. Raises `GapbenchError` for data that do not fit the network.
+    random directions. `forward` and `frozen` as in `gapbench.measure`. Raises `GapbenchError` for data that do not
+    fit the network.
     """
     chosen = subset(targets, samples)
     context = make_context(
@@ -39,6 +43,8 @@ def measurements_of(
         all_targets=targets,
         initial=initial,
         loss=loss,
+        forward=forward,
+        frozen=frozen,
     )
     context._cache["ascent_seed"] = named_seed(key, "ascents", seed)
     found = []

@@ -322,3 +322,41 @@ def test_the_command_ends_with_the_ranking(place):
     refused = run("submit", place / "nets.py", "--run", place / "run", "--unsandboxed")
     assert isinstance(refused.exception, GapbenchError)
     assert "imported population" in str(refused.exception)
+
+
+def test_measure_picks_outputs_and_counts_frozen_parameters(place):
+    (place / "several.py").write_text(
+        FACTORY
+        + """
+class Several(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = make()
+        for p in self.inner[1].parameters():
+            p.requires_grad_(False)
+
+    def forward(self, x):
+        return {"logits": self.inner(x)}
+
+def several():
+    return Several()
+
+def pick(network, inputs):
+    return network(inputs)["logits"]
+"""
+    )
+    state = {f"inner.{name}": value for name, value in network(0).state_dict().items()}
+    save_file(state, place / "several.safetensors")
+    given = ["measure", f"{place / 'several.py'}:several", "--weights", place / "several.safetensors"]
+    given += ["--data", place / "train.npz", "--proxies", "parameter_count,train_loss", "--json"]
+    refused = run(*given)
+    assert "forward=" in str(refused.exception)
+    given += ["--forward", f"{place / 'several.py'}:pick"]
+    plain = run("measure", f"{place / 'nets.py'}:make", "--weights", place / "net0.safetensors", *given[4:9])
+    expected = json.loads(plain.output)
+    left_out, counted = json.loads(run(*given).output), json.loads(run(*given, "--include-frozen").output)
+    assert [row["value"] for row in counted] == [row["value"] for row in expected]
+    assert left_out[0]["value"] == 8 * 3 + 3
+    assert "136 parameters" in left_out[0]["frozen"]
+    assert left_out[1]["value"] == expected[1]["value"]
+    assert expected[0]["dtype"] == "float32"
