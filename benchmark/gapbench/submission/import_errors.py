@@ -101,6 +101,11 @@ def check_errors(rows: Sequence[Row], found: Sequence[Recomputed], table: str) -
                 f"{table}, row {row.position}: train_error = {row.train_error:.6g} of {row.name} is no fraction "
                 f"between 0 and 1, and {result.defect}."
             )
+        size, count = row.axes.get("train_size"), result.counts.get("train_error")
+        if size is not None and count is not None and size != count:
+            raise GapbenchError(
+                f"{table}, row {row.position}: train_size = {size}, but {row.data} holds {count} examples."
+            )
     for column in ERRORS:
         used = [k for k, result in enumerate(found) if column in result.errors]
         rounding = half_unit([_stated(rows[k], column) for k in used]) if used else 0.0

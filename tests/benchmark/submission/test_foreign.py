@@ -275,7 +275,7 @@ def test_files_named_by_numbers_and_losses_that_are_missing(place):
     assert found["loss_gap"].tolist()[:1] == [pytest.approx(0.4)]
     assert found["loss_gap"].notna().tolist() == [True, False, False, True, False, False]
     (place / "table.csv").write_text((place / "table.csv").read_text().replace("0.1,0.5", "0.1,high"))
-    with pytest.raises(GapbenchError, match="'high' in data row 1"):
+    with pytest.raises(GapbenchError, match="row 1: test_loss = 'high' is no number"):
         import_population(**{**arguments(place), "out": place / "other"})
 
 

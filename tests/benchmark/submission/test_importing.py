@@ -289,7 +289,9 @@ def test_rows_that_do_not_fit_are_named(place, columns, words):
 
 
 def test_axes_are_columns_of_the_table_alone_and_count_once(place):
-    with pytest.raises(GapbenchError, match="seed is no axis"):
+    with pytest.raises(
+        GapbenchError, match=r"'seed' is a column of population\.csv that tells networks apart"
+    ):
         bring(place, axes=["learning_rate", "seed"])
     found = bring(place, axes=["learning_rate", "learning_rate"])
     assert found.population.columns.is_unique

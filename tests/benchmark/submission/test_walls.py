@@ -177,6 +177,7 @@ def test_what_a_proxy_finds_in_its_own_process(hosts):
         "generator",
         "initial",
         "loss",
+        "notes",
         "_cache",
     }
 

@@ -67,6 +67,11 @@ def test_the_tangent_trace_by_probes_agrees_with_the_exact_one(monkeypatch):
 @pytest.mark.parametrize("name", ASCENTS)
 def test_quotient_sharpness_is_never_larger_than_full_sharpness(name):
     network, (x, y) = zoo.build(name), data(name)
+    if name == "flat tied":  # where no symmetry is found because a layer is used twice
+        found = gapbench.measure("sharpness_quotient", network, x, y)
+        assert found.status == "not_applicable"
+        assert "shared by several operations" in found.reason
+        return
     for options in ({"radius": 0.3, "steps": 4}, {"radius": 0.05, "steps": 3, "restarts": 2}):
         full = gapbench.measure("sharpness_full", network, x, y, **options).value
         quotient = gapbench.measure("sharpness_quotient", network, x, y, **options).value
