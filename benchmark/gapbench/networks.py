@@ -69,38 +69,44 @@ def check_copies(network: nn.Module, inputs: Tensor) -> None:
     except Exception:
         return
     generator = torch.Generator().manual_seed(0)
-    with torch.no_grad():
-        for p in other.parameters():
-            if p.is_floating_point():
-                size = 0.1 * float(p.double().pow(2).mean().sqrt()) + 1e-3 if p.numel() else 0.0
-                noise = size * torch.randn(p.shape, generator=generator, dtype=torch.float64)
-                p.add_(noise.to(device=p.device, dtype=p.dtype))
-        tensors = {**dict(other.named_parameters()), **dict(other.named_buffers())}
-        try:
-            torch.manual_seed(0)
-            base = network(inputs)
-            torch.manual_seed(0)
-            again = network(inputs)
-            torch.manual_seed(0)
-            with holding(network, {k: t.detach().clone() for k, t in tensors.items()}):
-                expected = network(inputs)
-            torch.manual_seed(0)
-            found = other(inputs)
-        except (RuntimeError, TypeError, ValueError, IndexError):
+    if inputs.is_floating_point():  # given inputs may be zero, and say nothing
+        noise = torch.randn(inputs.shape, generator=generator, dtype=torch.float64)
+        inputs = torch.cat([inputs, inputs + noise.to(inputs)])
+    for size in (0.1, 1.0):
+        with torch.no_grad():
+            for p in other.parameters():
+                if p.is_floating_point() and p.numel():
+                    scale = size * float(p.double().pow(2).mean().sqrt()) + 1e-3
+                    draw = scale * torch.randn(p.shape, generator=generator, dtype=torch.float64)
+                    p.add_(draw.to(device=p.device, dtype=p.dtype))
+            tensors = {**dict(other.named_parameters()), **dict(other.named_buffers())}
+            held = {k: t.detach().clone() for k, t in tensors.items()}
+            try:
+                torch.manual_seed(0)
+                base = network(inputs)
+                torch.manual_seed(0)
+                again = network(inputs)
+                torch.manual_seed(0)
+                with holding(network, held):
+                    expected = network(inputs)
+                torch.manual_seed(0)
+                found = other(inputs)
+            except (RuntimeError, TypeError, ValueError, IndexError):
+                return
+        if not isinstance(found, Tensor) or not isinstance(expected, Tensor) or not found.is_floating_point():
             return
-    if not isinstance(found, Tensor) or not isinstance(expected, Tensor) or not found.is_floating_point():
-        return
-    if not torch.equal(base, again) or not bool(base.isfinite().all() and expected.isfinite().all()):
-        return  # never the same, or not finite: others say so
-    if torch.equal(found, base):
-        raise GapbenchError(
-            "The network's outputs do not depend on its parameters: it computes with others, captured by a "
-            "function (a lambda kept as an attribute, or a forward= that names another network)."
-        )
-    scale = float(expected.abs().max()) if expected.numel() else 0.0
-    allowed = 1e3 * torch.finfo(found.dtype).eps * max(scale, 1e-3)
-    if not torch.allclose(found, expected, rtol=0.0, atol=allowed):
-        raise GapbenchError(
-            "A copy of the network does not compute with its own parameters: something in it captures layers "
-            "(a lambda or a function kept as an attribute). Write it as a method, or give it the module."
-        )
+        if not torch.equal(base, again) or not bool(base.isfinite().all() and expected.isfinite().all()):
+            return  # never the same, or not finite: others say so
+        scale = float(expected.abs().max()) if expected.numel() else 0.0
+        allowed = 1e3 * torch.finfo(found.dtype).eps * max(scale, 1e-3)
+        if not torch.allclose(found, expected, rtol=0.0, atol=allowed):
+            raise GapbenchError(
+                "A copy of the network does not compute with its own parameters: something in it captures layers "
+                "(a lambda or a function kept as an attribute). Write it as a method, or give it the module."
+            )
+        if not torch.equal(expected, base):
+            return
+    raise GapbenchError(
+        "The network's outputs do not depend on its parameters: it computes with others, captured by a function "
+        "(a lambda kept as an attribute, or a forward= that names another network), or no unit is active."
+    )

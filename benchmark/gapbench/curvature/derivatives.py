@@ -8,7 +8,7 @@ another size, a loss hides a wrong gradient behind its rounding.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -17,10 +17,15 @@ from torch import Tensor
 
 from gapbench.errors import NotDefined
 
-STEPS = {torch.float64: (1e-5, 1e-6, 1e-7, 1e-8), torch.float32: (1e-2, 1e-3)}  # relative to |theta|
+STEPS = {
+    torch.float64: (1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10),
+    torch.float32: (1e-2, 1e-3),
+}  # relative to |theta|
 TOLERANCE = {torch.float64: 1e-4, torch.float32: 0.03}
 ASYMMETRY = {torch.float64: 1e-7, torch.float32: 1e-2}
 ROUNDING = 1e3  # units of rounding in an output, at most
+PARTS = 24  # parameter tensors that are tested by themselves
+NEGLIGIBLE = 1e-4
 SMALLEST = 1e-3  # parameters of a smaller norm are moved as if they had this one
 
 
@@ -54,8 +59,11 @@ class Functional:
     product: Callable[[Tensor], Tensor]
 
 
-def examine(functional: Functional, theta: Tensor) -> Findings:
-    """Test derivatives at `theta` (d,) along random directions and along the gradient.
+def examine(functional: Functional, theta: Tensor, sizes: Sequence[int]) -> Findings:
+    """Test derivatives at `theta` (d,) along random directions, along the gradient, and in single tensors.
+
+    `sizes`: numbers of parameters in each tensor. A tensor whose gradient is small beside the others' is compared
+    with its own.
 
     In float64 if at all possible, since in float32 only gross errors can be told from rounding.
     """
@@ -78,6 +86,20 @@ def examine(functional: Functional, theta: Tensor) -> Findings:
             return Findings(None, None, True)
         if found is not None:
             return Findings(found, None)
+    starts = [0, *torch.tensor(list(sizes)).cumsum(0).tolist()]
+    order = torch.randperm(len(sizes), generator=generator)[:PARTS].tolist()
+    for i in order:
+        inside = slice(starts[i], starts[i + 1])
+        way = torch.zeros_like(theta)
+        draw = torch.randn(sizes[i], generator=generator, dtype=torch.float64)
+        way[inside] = (draw / draw.norm()).to(theta)
+        own = max(float(theta[inside].norm()), SMALLEST)
+        near = [own * h for h in STEPS[theta.dtype]]
+        found = _slope_along(functional, base, slope, theta, way, near, slope[inside])
+        if found == "kink":
+            return Findings(None, None, True)
+        if found is not None:
+            return Findings(found, None)
     wrong = _hessian_complaint(functional, slope, base, theta, (u, v, along), steps)
     return Findings(None, None, True) if wrong == "kink" else Findings(None, wrong)
 
@@ -91,18 +113,32 @@ def _difference(functional: Functional, a: Tensor, b: Tensor) -> tuple[float, fl
 
 
 def _slope_along(
-    functional: Functional, base: Tensor, slope: Tensor, theta: Tensor, way: Tensor, steps: list[float]
+    functional: Functional,
+    base: Tensor,
+    slope: Tensor,
+    theta: Tensor,
+    way: Tensor,
+    steps: list[float],
+    part: Tensor | None = None,
 ) -> str | None:
-    """None where `slope` is the derivative along `way`, "kink" where there is none, else what is wrong."""
+    """None where `slope` is the derivative along `way`, "kink" where there is none, else what is wrong.
+
+    `part`: the entries of the slope along which `way` goes, if it goes along few; their size then says what counts,
+    down to `NEGLIGIBLE` of that of all.
+    """
     expected = float(slope.double() @ way.double())
     typical = float(slope.norm()) / len(theta) ** 0.5
+    if part is not None:
+        typical = max(float(part.norm()) / len(part) ** 0.5, NEGLIGIBLE * typical)
     jumps = []
     for h in steps:
         up, down = functional.outputs(theta + h * way), functional.outputs(theta - h * way)
         central, rounding = _difference(functional, up, down)
         if not (up.isfinite().all() and down.isfinite().all()):
             continue
-        allowed = TOLERANCE[theta.dtype] * max(typical, abs(expected)) + rounding / h
+        scale = max(typical, abs(expected))
+        floor = rounding / h if scale == 0.0 else min(rounding / h, 0.1 * scale)
+        allowed = TOLERANCE[theta.dtype] * scale + floor
         if abs(central / (2 * h) - expected) <= allowed:
             return None
         right, left = _difference(functional, up, base)[0] / h, _difference(functional, base, down)[0] / h

@@ -131,23 +131,36 @@ class Landscape:
         if self._findings is None:
             self.require_precision()
             tested = self._for_testing()
-            self._findings = tested.examined()
-            if self._findings.kink:
-                moved = copied(tested.model)
-                generator = torch.Generator().manual_seed(1)
-                with torch.no_grad():
-                    for p in moved.parameters():
-                        size = 1e-2 * float(p.double().pow(2).mean().sqrt()) + 1e-4 if p.numel() else 0.0
-                        noise = size * torch.randn(p.shape, generator=generator, dtype=torch.float64)
-                        p.add_(noise.to(device=p.device, dtype=p.dtype))
-                aside = Landscape(moved, tested.inputs, tested.targets, self.loss, tested.chunk).examined()
-                self._findings = Findings(aside.gradient, aside.hessian, True)
+            here = tested.examined()
+            if here.gradient is None:
+                here = tested.examined_aside(here)
+            self._findings = here
         return self._findings
+
+    def examined_aside(self, here: Findings) -> Findings:
+        """Derivatives tested at parameters a little off as well, where none is zero by chance (heads, biases).
+
+        Raises `NotDefined` where kinks lie so close everywhere that nothing can be tested.
+        """
+        generator = torch.Generator().manual_seed(1)
+        for size in (1e-2, 1e-3, 1e-1):
+            moved = copied(self.model)
+            with torch.no_grad():
+                for p in moved.parameters():
+                    scale = size * float(p.double().pow(2).mean().sqrt()) + 1e-2 * size
+                    noise = scale * torch.randn(p.shape, generator=generator, dtype=torch.float64)
+                    p.add_(noise.to(device=p.device, dtype=p.dtype))
+            aside = Landscape(moved, self.inputs, self.targets, self.loss, self.chunk).examined()
+            if not aside.kink:
+                return Findings(aside.gradient, here.hessian or aside.hessian, here.kink)
+            if not here.kink:
+                return here
+        raise NotDefined("kinks lie so close to each other that derivatives cannot be tested")
 
     def examined(self) -> Findings:
         """Derivatives tested at the network's own parameters on all examples."""
         functional = _OutputFunctional(self.model, self.inputs, self.targets, self.loss, self.chunk)
-        return examine(functional.described(), functional.theta())
+        return examine(functional.described(), functional.theta(), functional.sizes)
 
     def _for_testing(self) -> Landscape:
         """A float64 copy on a few examples; the network itself where it cannot be evaluated in float64."""
@@ -331,7 +344,10 @@ class _OutputFunctional(Landscape):
         self.shape = first.shape[1:]
         generator = torch.Generator().manual_seed(7)
         signs = torch.randint(0, 2, tuple(first.shape), generator=generator, dtype=torch.float64) * 2 - 1
-        self.targets = (signs / max(1, first.numel()) ** 0.5).to(self.device)
+        # Each output counts alike, whatever its unit.
+        columns = first.double().reshape(len(first), -1).abs().amax(0).reshape(first.shape[1:])
+        columns = torch.where(columns > 0, columns, torch.ones_like(columns))
+        self.targets = signs.to(self.device) / columns / max(1, first.numel()) ** 0.5
 
     def part_loss(self, network: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
         return (self._precise(network(inputs)).double() * targets).sum()

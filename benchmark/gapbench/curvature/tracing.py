@@ -7,6 +7,7 @@ packages of any kind appear as the same few dozen operators, with parameters and
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -112,7 +113,7 @@ class Trace:
 
 
 class _Decomposed(TorchFunctionMode):
-    """Weight normalisation by its defining formula: the second derivative of torch's own operator is wrong."""
+    """Operators whose second derivative is wrong (weight normalisation) or missing, by their defining formulas."""
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -120,6 +121,10 @@ class _Decomposed(TorchFunctionMode):
         kwargs = kwargs or {}
         if func is torch._weight_norm:
             return _weight_norm(*args, **kwargs)
+        if func in (torch.nn.functional.hardsigmoid, torch._C._nn.hardsigmoid) and not kwargs.get("inplace"):
+            return torch.clamp(args[0] + 3.0, 0.0, 6.0) / 6.0
+        if func in (torch.nn.functional.hardsigmoid, torch._C._nn.hardsigmoid_):
+            return args[0].copy_(torch.clamp(args[0] + 3.0, 0.0, 6.0) / 6.0)
         return func(*args, **kwargs)
 
 
@@ -128,6 +133,7 @@ def _weight_norm(v: Tensor, g: Tensor, dim: int = 0) -> Tensor:
     return v * (g / v.pow(2).sum(axes, keepdim=True).sqrt())
 
 
+_LOCK = threading.RLock()  # what is set here is the process's, not a thread's
 LOWER = (torch.float16, torch.bfloat16, torch.float32)
 
 
@@ -139,12 +145,17 @@ class _Promoted(TorchFunctionMode):
     ) -> Any:
         kwargs = kwargs or {}
         if func in (Tensor.float, Tensor.half, Tensor.bfloat16):
-            return args[0].double()
+            return args[0].double() if args[0].dtype != torch.float64 else args[0].clone()
         if func in (Tensor.to, Tensor.type):
             args = tuple(torch.float64 if _is_lower(a) else a for a in args)
         if _is_lower(kwargs.get("dtype")):
             kwargs = {**kwargs, "dtype": torch.float64}
-        return func(*args, **kwargs)
+        found = func(*args, **kwargs)
+        if func is Tensor.to and found is args[0] and torch.float64 in args[1:]:
+            return found.clone()  # as a cast would
+        if isinstance(found, Tensor) and found.dtype in LOWER:  # made inside, in the default type
+            return found.double()
+        return found
 
 
 def _is_lower(value: Any) -> bool:
@@ -155,19 +166,17 @@ def _is_lower(value: Any) -> bool:
 def plain_kernels(dtype: torch.dtype | None = None) -> Iterator[None]:
     """Attention and weight normalisation by their formulas, without kernels whose second derivatives are missing
     or wrong. With `dtype` float64 everything inside is computed in float64, whatever the network asks for."""
-    before, default = torch.backends.mha.get_fastpath_enabled(), torch.get_default_dtype()
-    torch.backends.mha.set_fastpath_enabled(False)
-    try:
-        with contextlib.ExitStack() as stack:
+    with _LOCK, contextlib.ExitStack() as stack:
+        before = torch.backends.mha.get_fastpath_enabled()
+        torch.backends.mha.set_fastpath_enabled(False)
+        try:
             stack.enter_context(sdpa_kernel(SDPBackend.MATH))
             stack.enter_context(_Decomposed())
             if dtype == torch.float64:
-                torch.set_default_dtype(torch.float64)
                 stack.enter_context(_Promoted())
             yield
-    finally:
-        torch.set_default_dtype(default)
-        torch.backends.mha.set_fastpath_enabled(before)
+        finally:
+            torch.backends.mha.set_fastpath_enabled(before)
 
 
 def own_type(network: nn.Module) -> torch.dtype | None:

@@ -13,11 +13,11 @@ from torch import Tensor, nn
 
 from gapbench.curvature.heads import check_loss, class_logits, regression_targets
 from gapbench.errors import GapbenchError, NotDefined
-from gapbench.networks import check_copies
+from gapbench.networks import check_copies, copied
 from gapbench.proxies.context import Context
 from gapbench.proxies.guard import guarded
 from gapbench.proxies.memory import PeakMemory
-from gapbench.proxies.preparing import Forward, prepare
+from gapbench.proxies.preparing import Forward, prepare, prepare_as_it_is
 from gapbench.proxies.registry import ProxyEntry, checked_options, proxy_entry
 from gapbench.proxies.results import Estimate, Measurement
 from gapbench_tasks.seeds import named_seed
@@ -92,12 +92,19 @@ def make_context(
             raise GapbenchError(f"The {role} must be a torch.Tensor, not {type(data).__name__}.")
         if data.is_complex():
             raise GapbenchError(f"The {role} are complex; expected real or whole numbers.")
+    if torch.is_inference_mode_enabled():
+        raise GapbenchError(
+            "Derivatives cannot be taken within torch.inference_mode(): leave it before measuring."
+        )
     prepared = prepare(network, forward, frozen)
     for role in ("initial", "sibling"):
         other = extras.get(role)
         if other is None:
             continue
-        extras[role] = prepare(other, forward, frozen, like=network).network.to(prepared.dtype)
+        alike = prepare(other, forward, frozen, like=network)
+        extras[role] = (
+            alike.network if alike.dtype == prepared.dtype else copied(alike.network).to(prepared.dtype)
+        )
         if _shapes(extras[role]) != _shapes(prepared.network):
             raise GapbenchError(
                 f"The {role} network does not have the same parameters (names and shapes) as the trained one."
@@ -122,7 +129,10 @@ def make_context(
     placed_inputs, placed_targets = placed(inputs), placed(targets)
     assert placed_inputs is not None
     assert placed_targets is not None
+    placed_inputs = placed_inputs.clone()  # a network may write to its inputs
     outputs = _outputs(prepared.network, placed_inputs)
+    if "precision" in prepared.notes:
+        _check_precise_copy(network, forward, placed_inputs, outputs)
     if loss == "mse":
         regression_targets(outputs, placed_targets[: len(outputs)])
         if not placed_targets.is_floating_point() and outputs.dim() == 2 and outputs.shape[1] > 1:
@@ -147,6 +157,23 @@ def make_context(
         notes=notes,
         **extras,
     )
+
+
+def _check_precise_copy(network: nn.Module, forward: Forward | None, inputs: Tensor, outputs: Tensor) -> None:
+    """Raise `GapbenchError` where the copy of higher precision computes something else than the network."""
+    original = prepare_as_it_is(network, forward)
+    kind = next(p.dtype for p in original.parameters() if p.is_floating_point())
+    with guarded(original, 0), torch.no_grad():
+        try:
+            own = original(inputs[:2].to(kind) if inputs.is_floating_point() else inputs[:2]).double()
+        except Exception:  # mixed types need not fit each other as they are
+            return
+    scale = max(float(outputs.abs().max()), 1e-3)
+    if own.shape != outputs.shape or float((own - outputs.double()).abs().max()) > 0.1 * scale:
+        raise GapbenchError(
+            "A copy of the network in higher precision computes something else: it changes tensors in place that "
+            "a cast copies only in lower precision. Mend that, or measure network.float()."
+        )
 
 
 def _check_classes(targets: Tensor, classes: int) -> None:

@@ -87,6 +87,12 @@ def prepare(
     return Prepared(network, dtype, notes)
 
 
+def prepare_as_it_is(network: nn.Module, forward: Forward | None = None) -> nn.Module:
+    """The unwrapped network with its outputs picked, in its own types."""
+    network = _unwrapped(network)
+    return network if forward is None else Adapted(network, forward)
+
+
 def _unwrapped(network: Any) -> nn.Module:
     if not isinstance(network, nn.Module):
         raise GapbenchError(f"The network must be a torch.nn.Module, not {type(network).__name__}.")
@@ -108,6 +114,11 @@ def _check(network: nn.Module) -> None:
     if not any(True for _ in network.parameters()):
         raise GapbenchError("The network has no parameters.")
     for name, tensor in tensors:
+        if tensor.is_inference():
+            raise GapbenchError(
+                f"The tensor {name} was made within torch.inference_mode(), where nothing can be differentiated: "
+                "build the network outside, or copy its state dict into one that was."
+            )
         if torch.nn.parameter.is_lazy(tensor):
             raise GapbenchError("The network has uninitialised (lazy) parameters: evaluate it once first.")
         if isinstance(tensor, nn.Parameter) and not tensor.numel():

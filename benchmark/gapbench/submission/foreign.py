@@ -6,6 +6,7 @@ import importlib
 import os
 import sys
 import types
+import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -91,6 +92,11 @@ def read_state(path: str | os.PathLike[str]) -> dict[str, Tensor]:
     try:
         if file.suffix == ".safetensors":
             return load_file(file)
+        if zipfile.is_zipfile(file):  # torch.load does not compare checksums
+            with zipfile.ZipFile(file) as parts:
+                bad = parts.testzip()
+            if bad is not None:
+                raise ValueError(f"the checksum of {bad} does not fit")
         state = torch.load(file, map_location="cpu", weights_only=True)
     except Exception as e:  # a damaged file may fail in any way
         raise GapbenchError(

@@ -96,7 +96,7 @@ class GeodesicSurface:
         """Scalar pairs: two parameters that only one rescaling moves, in opposite directions."""
         relative = RelativeRescaling(self.origin, symmetry.findings, symmetry.detected)
         first, second = [], []
-        if relative.size * len(self.origin) <= 20_000_000:
+        if 0 < relative.size * len(self.origin) <= 20_000_000:
             signs = self.origin.sign()
             columns = torch.stack(
                 [relative.tangent(row) for row in torch.eye(relative.size, dtype=torch.float64)], dim=1
