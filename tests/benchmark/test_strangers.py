@@ -547,3 +547,102 @@ def test_initial_networks_are_prepared_alike():
         "distance_from_initialization", network.to(torch.bfloat16), x, y, initial=initial.to(torch.bfloat16)
     )
     assert half.value == pytest.approx(21**0.5, rel=0.01)
+
+
+def halved_in_a_part(kind):
+    """Half a gradient in a part that little of the whole gradient comes from."""
+    torch.manual_seed(0)
+    if kind == "before a normalisation":
+        parts = {"a": nn.Linear(4, 6), "n": nn.LayerNorm(6), "h": nn.Linear(6, 3)}
+        with torch.no_grad():
+            parts["a"].weight.mul_(1e4)
+        right = strangers.Function(lambda s, x: s.h(torch.tanh(s.n(s.a(x)))), **parts)
+        wrong = strangers.Function(lambda s, x: s.h(torch.tanh(s.n(strangers.Halved.apply(s.a(x))))), **parts)
+    elif kind == "under a zero head":
+        parts = {"a": nn.Linear(4, 6), "h": nn.Linear(6, 3)}
+        nn.init.zeros_(parts["h"].weight)
+        right = strangers.Function(lambda s, x: s.h(torch.tanh(s.a(x))), **parts)
+        wrong = strangers.Function(lambda s, x: s.h(torch.tanh(strangers.Halved.apply(s.a(x)))), **parts)
+    else:
+        parts = {"a": nn.Linear(4, 6), "h": nn.Linear(6, 1), "b": nn.Linear(4, 6), "g": nn.Linear(6, 1)}
+        right = strangers.Function(
+            lambda s, x: torch.cat([1e5 * s.h(torch.tanh(s.a(x))), s.g(torch.tanh(s.b(x)))], 1), **parts
+        )
+        wrong = strangers.Function(
+            lambda s, x: torch.cat(
+                [1e5 * s.h(torch.tanh(s.a(x))), s.g(torch.tanh(strangers.Halved.apply(s.b(x))))], 1
+            ),
+            **parts,
+        )
+    return right.double(), wrong.double()
+
+
+@pytest.mark.parametrize("kind", ["before a normalisation", "under a zero head", "outputs of unlike units"])
+def test_a_wrong_gradient_in_a_small_part_is_seen(kind):
+    right, wrong = halved_in_a_part(kind)
+    x, y = torch.randn(20, 4).double(), torch.randint(0, 2, (20,))
+    for proxy in ("hessian_top_eigenvalue", "sharpness_adaptive", "adaptive_trace"):
+        assert gapbench.measure(proxy, right, x, y).status == "ok"
+        assert gapbench.measure(proxy, wrong, x, y).status == "not_applicable"
+
+
+def test_nothing_of_the_caller_is_changed():
+    class Writing(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = nn.Linear(4, 3)
+
+        def forward(self, x):
+            return self.inner(x.float().mul_(2.0).to(x.dtype))
+
+    torch.manual_seed(0)
+    network = Writing().double()
+    x, y = torch.randn(20, 4).double(), torch.randint(0, 3, (20,))
+    before, default = x.clone(), torch.get_default_dtype()
+    for proxy in ("train_loss", "hessian_trace", "sharpness_full"):
+        gapbench.measure(proxy, network, x, y)
+    assert torch.equal(x, before)
+    assert torch.get_default_dtype() == default
+    plain, initial = nn.Linear(4, 3), nn.Linear(4, 3).double()
+    gapbench.measure("distance_from_initialization", plain, x.float(), y, initial=initial)
+    assert initial.weight.dtype == torch.float64
+
+
+def test_inference_mode_is_named():
+    x, y = torch.randn(20, 4), torch.randint(0, 3, (20,))
+    with torch.inference_mode():
+        network = nn.Linear(4, 3)
+        with pytest.raises(GapbenchError, match="inference_mode"):
+            gapbench.measure("train_loss", nn.Linear(4, 3), x, y)
+    with pytest.raises(GapbenchError, match="inference_mode"):
+        gapbench.measure("train_loss", network, x, y)
+
+
+def test_inputs_that_say_nothing_of_the_parameters_are_no_reason_to_refuse():
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Linear(4, 5, bias=False), nn.Tanh(), nn.Linear(5, 3, bias=False)).double()
+    x, y = torch.randn(20, 4).double(), torch.randint(0, 3, (20,))
+    x[:3] = 0.0
+    order = torch.arange(20).flip(0)
+    values = [gapbench.measure("hessian_trace", network, x[i], y[i]).value for i in (torch.arange(20), order)]
+    assert values[0] == pytest.approx(values[1], rel=1e-9)
+
+
+def test_hard_sigmoids_have_second_derivatives():
+    torch.manual_seed(0)
+    parts = {"a": nn.Linear(4, 6), "h": nn.Linear(6, 3)}
+    x, y = torch.randn(20, 4).double(), torch.randint(0, 3, (20,))
+    spelled = [
+        strangers.Function(lambda s, x: s.h(F.hardsigmoid(s.a(x))), **parts).double(),
+        strangers.Function(lambda s, x: s.h(nn.Hardsigmoid(inplace=True)(s.a(x))), **parts).double(),
+        strangers.Function(lambda s, x: s.h(F.relu6(s.a(x) + 3) / 6), **parts).double(),
+    ]
+    values = [gapbench.measure("hessian_trace", n, x, y).value for n in spelled]
+    assert values[0] == pytest.approx(values[2], rel=1e-10)
+    assert values[1] == pytest.approx(values[2], rel=1e-10)
+
+
+def test_geodesic_sharpness_without_rescalings_is_the_same_in_both_metrics():
+    stranger = strangers.make(lambda: strangers._on_vectors(lambda s, x: s.n(x), n=strangers.mlp(4, 5, 3)))
+    values = [measured("sharpness_geodesic", stranger, metric=metric).value for metric in ("inv", "mix")]
+    assert values[0] == pytest.approx(values[1], rel=1e-9)

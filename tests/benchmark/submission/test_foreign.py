@@ -360,3 +360,13 @@ def pick(network, inputs):
     assert "136 parameters" in left_out[0]["frozen"]
     assert left_out[1]["value"] == expected[1]["value"]
     assert expected[0]["dtype"] == "float32"
+
+
+def test_a_flipped_bit_in_a_saved_state_is_noticed(place):
+    data = bytearray((place / "net0.pt").read_bytes())
+    start = data.find(network(0)[1].weight.detach().numpy().tobytes()[:16])
+    assert start > 0
+    data[start + 3] ^= 0x40
+    (place / "flipped.pt").write_bytes(bytes(data))
+    with pytest.raises(GapbenchError, match="checksum"):
+        read_state(place / "flipped.pt")
