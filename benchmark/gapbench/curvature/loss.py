@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from gapbench.curvature.batches import why_mixed
-from gapbench.curvature.derivatives import Findings, Functional, examine
+from gapbench.curvature.derivatives import LARGE, Findings, Functional, examine
 from gapbench.curvature.heads import LOSSES, check_loss, gauss_newton_scalars, per_example_loss
 from gapbench.curvature.tracing import plain_kernels
 from gapbench.errors import GapbenchError, NotDefined
@@ -23,7 +23,7 @@ __all__ = ["LOSSES", "Landscape", "per_example_loss", "with_parameters_of"]
 
 CHUNK = 128
 KEPT_EXAMPLES = 512  # graphs of the gradient are kept between Hessian products up to this many examples
-EXAMINED = 32  # examples on which derivatives are tested
+EXAMINED = 32  # examples on which derivatives are tested; of networks with many parameters a quarter
 STEPS = (1e-5, 1e-6, 1e-7, 1e-8)  # of differences of gradients, relative to the size of the parameters
 AGREEMENT = 1e-4  # of differences over two steps
 PRECISE = 1e-3  # outputs of a float32 network may differ by that much from those of a float64 copy
@@ -181,8 +181,9 @@ class Landscape:
     def _few(self) -> Tensor:
         """Positions of examples for tests, from the first to the last; all where they belong together."""
         n = len(self.inputs)
-        whole = self.mixed is not None or n <= EXAMINED
-        few = torch.arange(n) if whole else torch.linspace(0, n - 1, EXAMINED).long()
+        count = EXAMINED if self.dimension <= LARGE else EXAMINED // 4
+        whole = self.mixed is not None or n <= count
+        few = torch.arange(n) if whole else torch.linspace(0, n - 1, count).long()
         return few.to(self.inputs.device)
 
     @torch.no_grad()

@@ -114,13 +114,13 @@ def _check(network: nn.Module) -> None:
     if not any(True for _ in network.parameters()):
         raise GapbenchError("The network has no parameters.")
     for name, tensor in tensors:
+        if torch.nn.parameter.is_lazy(tensor):
+            raise GapbenchError("The network has uninitialised (lazy) parameters: evaluate it once first.")
         if tensor.is_inference():
             raise GapbenchError(
                 f"The tensor {name} was made within torch.inference_mode(), where nothing can be differentiated: "
                 "build the network outside, or copy its state dict into one that was."
             )
-        if torch.nn.parameter.is_lazy(tensor):
-            raise GapbenchError("The network has uninitialised (lazy) parameters: evaluate it once first.")
         if isinstance(tensor, nn.Parameter) and not tensor.numel():
             raise GapbenchError(
                 f"The parameter {name} is empty, of shape {tuple(tensor.shape)}: leave it out."
