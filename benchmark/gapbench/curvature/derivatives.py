@@ -111,8 +111,8 @@ def _difference(functional: Functional, a: Tensor, b: Tensor) -> tuple[float, fl
     """weights . (a - b), and how much of it may be rounding; outputs that do not change are exact."""
     changed = a != b
     scale = (functional.weights * torch.maximum(a.abs(), b.abs()))[changed]
-    unit = torch.finfo(a.dtype).eps if a.dtype != torch.float64 else torch.finfo(torch.float64).eps
-    return float((functional.weights * (a - b)).sum()), ROUNDING * unit * float(scale.norm())
+    rounding = ROUNDING * torch.finfo(a.dtype).eps * float(scale.norm())
+    return float((functional.weights * (a - b)).sum()), rounding
 
 
 def _slope_along(

@@ -166,9 +166,7 @@ def _right_for_one(
             if gradient is not None:
                 norms = forms[layer].squared_norms(gradient)
                 by_form = float(norms[i]) if len(norms) == len(inputs) else float("nan")
-            tolerance = 1e-2 if inputs.dtype == torch.float32 or gradient is None else 1e-6
-            if gradient is not None and gradient.dtype == torch.float32:
-                tolerance = 1e-2
+            tolerance = 1e-6 if gradient is not None and gradient.dtype == torch.float64 else 1e-2
             if abs(by_form - expected) <= tolerance * max(expected, by_form) + 1e-12:
                 right.append(layer)
         kept = right
