@@ -20,7 +20,7 @@ import torch
 from numpy import median, std
 
 import gapbench
-from gapbench.curvature.eigenvalue import largest_eigenvalue
+from gapbench.computation.eigenvalue import largest_eigenvalue
 from gapbench.curvature.loss import Landscape
 from gapbench.curvature.trace import gauss_newton_trace
 

@@ -15,8 +15,8 @@ import torch
 from numpy import median
 
 import gapbench
-from gapbench.population.hyperparameters import Hyperparameters
 from gapbench.population.optimizers import make_optimizer, step
+from gapbench.suites.hyperparameters import Hyperparameters
 
 NETWORKS = (
     ("plain/mlp", (1.0, 8.0)),

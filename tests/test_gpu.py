@@ -6,8 +6,8 @@ import pytest
 import torch
 
 import gapbench
-from gapbench.population.hyperparameters import Hyperparameters
 from gapbench.population.training import train
+from gapbench.suites.hyperparameters import Hyperparameters
 from gapbench_tasks import load_task
 
 pytestmark = [

@@ -8,23 +8,23 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from gapbench_base.version import __version__
 
 _ORIGIN = {
     "Context": "gapbench.proxies.context",
     "Estimate": "gapbench.proxies.results",
-    "GapbenchError": "gapbench.errors",
+    "GapbenchError": "gapbench_base.errors",
     "Measurement": "gapbench.proxies.results",
     "NotApplicable": "gapbench.proxies.results",
-    "Run": "gapbench.running",
+    "Run": "gapbench.runs.run",
     "build_model": "gapbench_models",
     "list_models": "gapbench_models",
     "list_proxies": "gapbench.proxies.registry",
-    "list_suites": "gapbench.suite",
+    "list_suites": "gapbench.suites.suite",
     "list_tasks": "gapbench_tasks",
     "load_task": "gapbench_tasks",
     "measure": "gapbench.proxies.measuring",
-    "open_run": "gapbench.running",
+    "open_run": "gapbench.runs.run",
     "proxy": "gapbench.proxies.registry",
     "run": "gapbench.running",
     "score_table": "gapbench_leaderboard.scores",
@@ -35,7 +35,6 @@ __all__ = [*sorted((*_ORIGIN, *_MODULES)), "__version__"]
 if TYPE_CHECKING:
     from gapbench import invariance as invariance
     from gapbench import symmetry as symmetry
-    from gapbench.errors import GapbenchError as GapbenchError
     from gapbench.proxies.context import Context as Context
     from gapbench.proxies.measuring import measure as measure
     from gapbench.proxies.registry import list_proxies as list_proxies
@@ -43,10 +42,11 @@ if TYPE_CHECKING:
     from gapbench.proxies.results import Estimate as Estimate
     from gapbench.proxies.results import Measurement as Measurement
     from gapbench.proxies.results import NotApplicable as NotApplicable
-    from gapbench.running import Run as Run
-    from gapbench.running import open_run as open_run
     from gapbench.running import run as run
-    from gapbench.suite import list_suites as list_suites
+    from gapbench.runs.run import Run as Run
+    from gapbench.runs.run import open_run as open_run
+    from gapbench.suites.suite import list_suites as list_suites
+    from gapbench_base.errors import GapbenchError as GapbenchError
     from gapbench_leaderboard.scores import score_table as score_table
     from gapbench_models import build_model as build_model
     from gapbench_models import list_models as list_models

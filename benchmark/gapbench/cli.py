@@ -10,7 +10,8 @@ from typing import Any
 
 import click
 
-from gapbench import __version__
+from gapbench_base.errors import DiskFull, GapbenchError, NotDefined
+from gapbench_base.version import __version__
 
 COMMANDS = {
     "run": "train, measure, score and build the board of a suite; resumes",
@@ -87,22 +88,10 @@ def main(arguments: list[str] | None = None) -> Any:
         where = f": {error.filename}" if error.filename is not None else ""
         click.echo(f"Error: {error.strerror or error}{where}", err=True)
         sys.exit(1 if error.errno == errno.ENOSPC else 2)
-    except Exception as error:
-        if not _for_people(error):
-            raise
+    except (GapbenchError, NotDefined) as error:
         click.echo(f"Error: {error}", err=True)
-        sys.exit(1 if type(error).__name__ == "DiskFull" else 2)
+        sys.exit(1 if isinstance(error, DiskFull) else 2)
     sys.exit(code if isinstance(code, int) else 0)
-
-
-def _for_people(error: Exception) -> bool:
-    """Whether the message was written for the user: the packages' own error types."""
-    return isinstance(error, ValueError) and type(error).__module__.partition(".")[0] in (
-        "gapbench",
-        "gapbench_tasks",
-        "gapbench_models",
-        "gapbench_leaderboard",
-    )
 
 
 if __name__ == "__main__":

@@ -10,8 +10,8 @@ def test_my_proxy():
 
 from __future__ import annotations
 
-from gapbench.submission.checking import POINTS, check
-from gapbench.submission.report import Point, Report
+from gapbench.checking.check import POINTS, check
+from gapbench.checking.report import Point, Report
 
 __all__ = ["POINTS", "Point", "Report", "assert_valid", "check"]
 

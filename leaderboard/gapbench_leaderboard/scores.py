@@ -1,13 +1,13 @@
 """Public names of scoring: a population with its measurements, a researcher's own table, the ranking."""
 
-from .population_scores import ranking, score_population
-from .reading import read_table
-from .scoring.accounting import left_out
-from .scoring.baselines import MEASURED as MEASURED_BASELINES
-from .scoring.baselines import NAMES as BASELINES
-from .scoring.rows import COLUMNS
-from .statistics.configurations import TableError
-from .table import score_table
+from gapbench_leaderboard.intake.reading import read_table
+from gapbench_leaderboard.scoring.accounting import left_out
+from gapbench_leaderboard.scoring.baselines import MEASURED as MEASURED_BASELINES
+from gapbench_leaderboard.scoring.baselines import NAMES as BASELINES
+from gapbench_leaderboard.scoring.population_scores import ranking, score_population
+from gapbench_leaderboard.scoring.rows import COLUMNS
+from gapbench_leaderboard.scoring.table import score_table
+from gapbench_leaderboard.statistics.configurations import TableError
 
 __all__ = [
     "BASELINES",

@@ -8,7 +8,8 @@ from functools import cache
 from re import fullmatch
 from typing import Any
 
-from gapbench_models import plugins
+from gapbench_base import plugins
+from gapbench_base.errors import ModelError
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ def _known() -> tuple[dict[str, ModelFamily], list[tuple[str, str]]]:
     """Families by name, those of plug-ins last, and (name, reason) of plug-ins that cannot be used."""
     families = dict(_FAMILIES)
     broken: list[tuple[str, str]] = []
-    objects, failed = plugins.load()
+    objects, failed = plugins.load("gapbench.models")
     broken += failed
     for found in objects:
         if not isinstance(found, ModelFamily):
@@ -86,12 +87,12 @@ def describe(name: str) -> ModelFamily:
     """What is known of a family.
 
     Raises:
-        ValueError: an unknown name; the message suggests near ones.
+        ModelError: an unknown name; the message suggests near ones.
     """
     try:
         return _known()[0][name]
     except (KeyError, TypeError):
-        raise ValueError(_unknown(name)) from None
+        raise ModelError(_unknown(name)) from None
 
 
 def _unknown(name: object) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
 
+from gapbench_base.errors import ModelError
 from gapbench_models.registry import ModelFamily, describe
 
 
@@ -46,11 +47,11 @@ def checked_request(
     """Check every argument against what the family can take.
 
     Raises:
-        ValueError: names the argument, the value and what would be accepted.
+        ModelError: names the argument, the value and what would be accepted.
     """
     family = describe(name)
     if not _is_real(width) or not width > 0:
-        raise ValueError(
+        raise ModelError(
             f"{name}: width must be a positive finite number, got {width!r}; width 1 is the base size"
         )
     return BuildRequest(
@@ -66,14 +67,14 @@ def checked_request(
 def checked_seed(seed: int) -> int:
     """A seed that torch's generator takes: an integer from 0 to 2^64 - 1."""
     if not _is_integer(seed) or not 0 <= int(seed) < 2**64:
-        raise ValueError(f"seed must be an integer from 0 to 2^64 - 1, got {seed!r}")
+        raise ModelError(f"seed must be an integer from 0 to 2^64 - 1, got {seed!r}")
     return int(seed)
 
 
 def checked_scale(init_scale: float) -> float:
     """A positive, finite factor on the initial weights."""
     if not _is_real(init_scale) or not init_scale > 0:
-        raise ValueError(
+        raise ModelError(
             f"init_scale must be a positive finite number, got {init_scale!r}; 1 keeps the initial weights"
         )
     return float(init_scale)
@@ -81,15 +82,15 @@ def checked_scale(init_scale: float) -> float:
 
 def _checked_shape(family: ModelFamily, shape: Sequence[int]) -> tuple[int, int, int]:
     if isinstance(shape, str) or not isinstance(shape, Sequence) or len(shape) != 3:
-        raise ValueError(f"{family.name}: input_shape must be (channels, height, width), got {shape!r}")
+        raise ModelError(f"{family.name}: input_shape must be (channels, height, width), got {shape!r}")
     if not all(_is_integer(side) and side >= 1 for side in shape):
-        raise ValueError(
+        raise ModelError(
             f"{family.name}: input_shape must hold three positive integers, got {tuple(shape)!r}"
         )
     channels, height, width = (int(side) for side in shape)
     smallest = family.smallest_size
     if min(height, width) < smallest:
-        raise ValueError(
+        raise ModelError(
             f"{family.name}: input_shape {(channels, height, width)} is too small, height and width must "
             f"each be at least {smallest}; enlarge the images or choose a plain/ family"
         )
@@ -98,7 +99,7 @@ def _checked_shape(family: ModelFamily, shape: Sequence[int]) -> tuple[int, int,
 
 def _checked_classes(family: ModelFamily, num_classes: int) -> int:
     if not _is_integer(num_classes) or num_classes < 2:
-        raise ValueError(
+        raise ModelError(
             f"{family.name}: num_classes must be an integer of at least 2 (two classes have two logits), "
             f"got {num_classes!r}"
         )
@@ -109,11 +110,11 @@ def _checked_depth(family: ModelFamily, depth: int | None) -> int | None:
     if depth is None:
         return None
     if not family.supports_depth:
-        raise ValueError(
+        raise ModelError(
             f"{family.name}: the depth of this family is fixed, leave depth out (None), got {depth!r}"
         )
     if not _is_integer(depth) or depth < 1:
-        raise ValueError(
+        raise ModelError(
             f"{family.name}: depth ({family.depth}) must be an integer of at least 1, got {depth!r}"
         )
     return int(depth)
@@ -121,9 +122,9 @@ def _checked_depth(family: ModelFamily, depth: int | None) -> int | None:
 
 def _checked_dropout(family: ModelFamily, dropout: float) -> float:
     if not _is_real(dropout) or not 0 <= dropout < 1:
-        raise ValueError(f"{family.name}: dropout must be a probability in [0, 1), got {dropout!r}")
+        raise ModelError(f"{family.name}: dropout must be a probability in [0, 1), got {dropout!r}")
     if dropout > 0 and not family.supports_dropout:
-        raise ValueError(f"{family.name}: this family has no dropout, set dropout to 0, got {dropout!r}")
+        raise ModelError(f"{family.name}: this family has no dropout, set dropout to 0, got {dropout!r}")
     return float(dropout)
 
 

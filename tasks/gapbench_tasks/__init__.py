@@ -1,6 +1,6 @@
 """Classification problems with documented, versioned protocols and fingerprinted data."""
 
-from gapbench_tasks.errors import NotDefined, TaskError
+from gapbench_base.errors import NotDefined, TaskError
 from gapbench_tasks.registry import (
     TaskEntry,
     broken_plugins,

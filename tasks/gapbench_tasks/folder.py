@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gapbench_tasks.errors import TaskError
+from gapbench_base.errors import TaskError
 from gapbench_tasks.task import fingerprint
 
 Array = NDArray[np.uint8]

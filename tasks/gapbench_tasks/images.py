@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gapbench_tasks.errors import TaskError
+from gapbench_base.errors import TaskError
+from gapbench_base.seeds import named_generator
 from gapbench_tasks.folder import load_images
-from gapbench_tasks.seeds import named_generator
 from gapbench_tasks.selection import noisy_labels, stratified_subset
 from gapbench_tasks.task import Split, Task, fingerprint
 

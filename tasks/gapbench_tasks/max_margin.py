@@ -8,15 +8,12 @@ approaches w_hat and the angle between them falls like 1 / log t.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gapbench_tasks.errors import NotDefined, TaskError
-
-if TYPE_CHECKING:
-    from gapbench_tasks.task import Task
+from gapbench_base.errors import NotDefined, TaskError
 
 Array = NDArray[np.float64]
 
@@ -74,15 +71,6 @@ def hard_margin(inputs: Array, targets: NDArray[Any], num_classes: int, toleranc
         support=int((weights > 0).sum()),
         violation=float(max(0.0, -slack.min())),
     )
-
-
-def max_margin_of_task(task: Task) -> MaxMargin:
-    """The hard-margin solution on a `separable` task's training split; `NotDefined` for any other task."""
-    if task.teacher is None:
-        raise NotDefined(f"The task {task.name} has no known teacher: its maximum margin is not defined.")
-    if task.options.get("label_noise", 0.0):
-        raise NotDefined("With label noise the task is not separable: its maximum margin is not defined.")
-    return hard_margin(task.train.inputs.numpy(), task.train.targets.numpy(), task.num_classes)
 
 
 def _constraints(inputs: Array, targets: NDArray[Any], num_classes: int) -> Array:

@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from gapbench_tasks import plugins
-from gapbench_tasks.errors import TaskError
+from gapbench_base import plugins
+from gapbench_base.errors import TaskError
 
 if TYPE_CHECKING:
     from gapbench_tasks.task import Task
@@ -63,7 +63,7 @@ def _known() -> tuple[dict[str, TaskEntry], list[tuple[str, str]]]:
     """Entries by name, those of plug-ins included, and (name, reason) of plug-ins that cannot be used."""
     entries = dict(_BUILT_IN)
     broken: list[tuple[str, str]] = []
-    objects, failed = plugins.load()
+    objects, failed = plugins.load("gapbench.tasks")
     broken += failed
     for found in objects:
         if not isinstance(found, TaskEntry):

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gapbench_tasks.errors import TaskError
-from gapbench_tasks.seeds import named_generator
+from gapbench_base.errors import TaskError
+from gapbench_base.seeds import named_generator
 
 
 def stratified_subset(labels: NDArray[Any], size: int, *names: object) -> NDArray[np.int64]:

@@ -3,20 +3,43 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass, field
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gapbench_tasks.errors import TaskError
-from gapbench_tasks.seeds import named_generator
+from gapbench_base.errors import NotDefined, TaskError
+from gapbench_base.seeds import named_generator
+from gapbench_tasks.max_margin import MaxMargin, hard_margin
 from gapbench_tasks.selection import noisy_labels
 from gapbench_tasks.task import Split, Task, fingerprint
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Array = NDArray[np.float64]
 CHUNK = 1024
 SMALLEST_ACCEPTANCE = 1e-4
+
+
+@dataclass(frozen=True)
+class SeparableTask(Task):
+    """A task with a linear `teacher`, (c h w,) for two classes, else (classes, c h w), and a `margin` to it."""
+
+    teacher: Tensor = field(kw_only=True)
+    margin: float = field(kw_only=True)
+
+    def max_margin(self) -> MaxMargin:
+        """The exact hard-margin solution on the training split; see `gapbench_tasks.max_margin`.
+
+        Raises:
+            NotDefined: under label noise, which leaves the data not separable.
+        """
+        if self.options.get("label_noise", 0.0):
+            raise NotDefined("With label noise the task is not separable: its maximum margin is not defined.")
+        return hard_margin(self.train.inputs.numpy(), self.train.targets.numpy(), self.num_classes)
 
 
 def load_separable(
@@ -29,14 +52,14 @@ def load_separable(
     test_size: int = 10_000,
     label_noise: float = 0.0,
     seed: int = 0,
-) -> Task:
+) -> SeparableTask:
     """Isotropic Gaussian inputs labelled by unit teacher directions, protocol version 1.
 
     Two classes: x has label [u . x > 0] for a unit vector u. More: label argmax_k u_k . x for unit vectors
     u_k, orthogonal where the dimension c h w admits it. Points nearer than `margin` to a pairwise boundary
     are rejected: for two classes |u . x| >= margin, for more min_{j != y} (u_y - u_j) . x / |u_y - u_j| >=
-    margin. The dimension may exceed `train_size`. `data_dir` is accepted and ignored. `teacher` is (c h w,)
-    for two classes, else (classes, c h w). Training sets of one seed are nested; test labels are clean.
+    margin. The dimension may exceed `train_size`. `data_dir` is accepted and ignored.
+    Training sets of one seed are nested; test labels are clean.
     """
     del data_dir
     import torch
@@ -60,7 +83,7 @@ def load_separable(
     options: dict[str, Any] = {"shape": list(shape), "num_classes": num_classes, "margin": margin}
     options |= {"train_size": train_size, "test_size": test_size, "label_noise": label_noise, "seed": seed}
     inputs = [torch.from_numpy(x.astype(np.float32)).reshape(-1, *shape) for x in (x_train, x_test)]
-    return Task(
+    return SeparableTask(
         name="separable",
         version=1,
         train=Split(inputs[0], torch.from_numpy(labels)),

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gapbench_base.errors import NotDefined
+from gapbench_tasks.max_margin import MaxMargin
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
-
-    from gapbench_tasks.max_margin import MaxMargin
 
 
 @dataclass(frozen=True)
@@ -48,17 +49,14 @@ class Task:
     options: dict[str, Any] = field(default_factory=dict)
     shift: bool = False
     black: tuple[float, ...] = (0.0,)
-    teacher: Tensor | None = None
-    margin: float | None = None
 
     def max_margin(self) -> MaxMargin:
-        """The exact hard-margin solution on the training split; see `gapbench_tasks.max_margin`.
+        """The exact hard-margin solution on the training split, where the task has one.
 
-        Raises `NotDefined` for any task but a `separable` one without label noise.
+        Raises:
+            NotDefined: for any task but a `separable` one without label noise.
         """
-        from gapbench_tasks.max_margin import max_margin_of_task
-
-        return max_margin_of_task(self)
+        raise NotDefined(f"The task {self.name} has no known teacher: its maximum margin is not defined.")
 
 
 def fingerprint(**arrays: NDArray[Any]) -> str:

@@ -6,7 +6,7 @@ import math
 import torch
 from torch import nn
 
-from gapbench.curvature.lipschitz import compose
+from gapbench.computation.lipschitz import compose
 
 
 class Function(nn.Module):

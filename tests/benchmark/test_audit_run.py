@@ -15,18 +15,18 @@ from click.testing import CliRunner
 
 import gapbench
 from benchmark.tiny_suite import TINY
+from gapbench.checking.invariances import summary
 from gapbench.cli import cli
-from gapbench.errors import GapbenchError
 from gapbench.invariance.population import _sample, audit_run
 from gapbench.invariance.results import compared
-from gapbench.invariance.stored import FILE, read_invariances
 from gapbench.invariance.transformations import KINDS, Transformer
-from gapbench.population.store import Store
+from gapbench.population.network import handover_of
+from gapbench.population.stored import open_population
 from gapbench.proxies.results import Measurement
-from gapbench.submission.handover import handover_of
-from gapbench.submission.invariances import summary
-from gapbench.submission.population import open_population
-from gapbench_leaderboard.board import files
+from gapbench.runs.audits import FILE, read_invariances
+from gapbench.runs.store import Store
+from gapbench_base import files
+from gapbench_base.errors import GapbenchError
 
 SUITE = TINY.replace('"random",', '"train_loss", "hessian_trace_balanced",').replace(
     "epochs = 12", "epochs = 3"

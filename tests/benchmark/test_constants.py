@@ -24,7 +24,7 @@ from benchmark.constants import (
     randomised,
     seeded,
 )
-from gapbench.curvature.lipschitz import compose
+from gapbench.computation.lipschitz import compose
 
 PADDINGS = {
     "zero": (nn.ZeroPad2d(1), {"padding": 1}),

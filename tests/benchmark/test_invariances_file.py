@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gapbench.errors import GapbenchError
-from gapbench.invariance.stored import read_invariances
+from gapbench.runs.audits import read_invariances
+from gapbench_base.errors import GapbenchError
 
 ROW = {"kind": "k", "strength": 0.5, "relative_change": None, "rank_correlation": 0.5}
 GOOD = {

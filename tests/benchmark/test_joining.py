@@ -11,9 +11,9 @@ import pytest
 
 import gapbench
 from benchmark.tiny_suite import TINY
-from gapbench.errors import GapbenchError
-from gapbench.joining import join
-from gapbench.running import open_run
+from gapbench.runs.joining import join
+from gapbench.runs.run import open_run
+from gapbench_base.errors import GapbenchError
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 import gapbench
-from gapbench.curvature.lipschitz import compose
+from gapbench.computation.lipschitz import compose
 from oracles import ROOT, reference_cases, reference_network
 
 pytestmark = pytest.mark.oracles

@@ -14,8 +14,8 @@ import torch
 import gapbench
 from benchmark.tiny_suite import LABELS, TINY
 from gapbench import GapbenchError
-from gapbench.joining import join
-from gapbench_tasks.seeds import named_seed
+from gapbench.runs.joining import join
+from gapbench_base.seeds import named_seed
 from gapbench_tasks.selection import stratified_subset
 
 SHARP = "sharpness_full[radius=0.1]"
@@ -58,7 +58,7 @@ def test_second_measurements_are_independent(runs):
 
 def test_a_second_measurement_sees_other_examples(runs):
     """Recomputed from the weight file on the subset that the second seed draws."""
-    from gapbench.population.weights import load_weights, weights_path
+    from gapbench.runs.weights import load_weights, weights_path
 
     _, _, twice = runs
     row = twice.population.iloc[0]

@@ -70,7 +70,7 @@ def test_tables_have_the_documented_columns(finished):
 
 def test_measurements_are_what_measure_gives(finished):
     """The stored values can be recomputed from the weight files with the public functions alone."""
-    from gapbench.population.weights import load_weights, weights_path
+    from gapbench.runs.weights import load_weights, weights_path
 
     row = finished.population.iloc[0]
     _, final = load_weights(weights_path(finished.folder, row["cell"]), None)
@@ -192,7 +192,7 @@ def test_killed_workers_alone_are_replaced(finished, suite_file, tmp_path):
 
 
 def test_a_second_driver_is_refused(suite_file, tmp_path):
-    from gapbench.population.lock import sole_driver
+    from gapbench.runs.lock import sole_driver
 
     with sole_driver(tmp_path):
         process = start(suite_file, tmp_path)

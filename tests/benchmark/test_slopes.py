@@ -8,8 +8,8 @@ from torch import nn
 from torch.nn import functional as F
 
 from benchmark.constants import Function, composed, constant
-from gapbench.curvature.activations import KNOWN
-from gapbench.curvature.lipschitz import NoLipschitzConstant
+from gapbench.computation.activations import KNOWN
+from gapbench.computation.lipschitz import NoLipschitzConstant
 
 ACTIVATIONS = [
     nn.ReLU(),

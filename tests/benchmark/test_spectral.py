@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 import gapbench
-from gapbench.curvature.lipschitz import NoLipschitzConstant, compose
+from gapbench.computation.lipschitz import NoLipschitzConstant, compose
 
 
 def double(*layers):
@@ -141,7 +141,7 @@ def test_constants_of_fixed_operations(layer, constant):
 
 @pytest.mark.parametrize("activation", [nn.GELU(), nn.SiLU(), nn.Mish(), nn.Hardswish()])
 def test_slopes_bound_the_derivative(activation):
-    from gapbench.curvature.lipschitz import SLOPES
+    from gapbench.computation.lipschitz import SLOPES
 
     x = torch.linspace(-8, 8, 400_001, dtype=torch.float64, requires_grad=True)
     (slope,) = torch.autograd.grad(activation(x).sum(), x)

@@ -4,10 +4,10 @@ import pytest
 import torch
 
 from gapbench import GapbenchError
-from gapbench.errors import DiskFull
-from gapbench.population.lock import sole_driver
-from gapbench.population.store import Store
-from gapbench.population.weights import load_weights, save_weights
+from gapbench.runs.lock import sole_driver
+from gapbench.runs.store import Store
+from gapbench.runs.weights import load_weights, save_weights
+from gapbench_base.errors import DiskFull
 
 CELL = {
     "cell": "a",

@@ -10,7 +10,7 @@ from torch import nn
 import gapbench
 from benchmark import strangers
 from gapbench.curvature.loss import Landscape
-from gapbench.errors import GapbenchError
+from gapbench_base.errors import GapbenchError
 
 GOOD, MIXING, WRONG = strangers.strangers(), strangers.mixing(), strangers.wrong_gradients()
 DERIVED = [

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from benchmark.tiny_suite import LABELS, TINY
 from gapbench import GapbenchError
 from gapbench.population.plan import TaskFacts, balanced, plan
-from gapbench.suite import list_suites, load_suite, parse_suite
+from gapbench.suites.suite import list_suites, load_suite, parse_suite
 
 FACTS = TaskFacts(1, "f" * 64, "synthetic", False)
 

@@ -12,9 +12,9 @@ import pytest
 
 import gapbench
 from gapbench import GapbenchError
-from gapbench.columns import CELL_COLUMNS, EXTRA_COLUMNS
-from gapbench.population import hyperparameters as hp
-from gapbench.suite import parse_suite
+from gapbench.suites import hyperparameters as hp
+from gapbench.suites.columns import CELL_COLUMNS, EXTRA_COLUMNS
+from gapbench.suites.suite import parse_suite
 from gapbench_tasks import TaskEntry, registry
 from gapbench_tasks.separable import load_separable
 

@@ -6,11 +6,12 @@ import torch
 from torch import nn
 
 import gapbench
+from gapbench.computation.batch_norm import reestimate_batch_norm
 from gapbench.population.augmentation import augment
-from gapbench.population.evaluation import evaluate, reestimate_batch_norm
-from gapbench.population.hyperparameters import Hyperparameters
+from gapbench.population.evaluation import evaluate
 from gapbench.population.optimizers import make_optimizer, step
 from gapbench.population.training import learning_rate_factor, train
+from gapbench.suites.hyperparameters import Hyperparameters
 from gapbench_tasks import load_task
 
 DIGITS = load_task("digits_rotations", train_size=80)

@@ -274,8 +274,8 @@ def test_tasks_of_any_name_keep_their_own_numbers_in_the_mirror() -> None:
 
 
 def test_suites_cannot_give_the_names_of_the_scorers_rows() -> None:
-    from gapbench.errors import GapbenchError
-    from gapbench.suite import SCORER_ROWS, proxy_requests
+    from gapbench.suites.suite import SCORER_ROWS, proxy_requests
+    from gapbench_base.errors import GapbenchError
 
     assert set(SCORER_ROWS) == set(BASELINES)
     for label in (*BASELINES, "a\nb", " a", "a\0"):

@@ -15,9 +15,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from gapbench_leaderboard.board import files as files_module
+from gapbench_base import files as files_module
+from gapbench_base.files import write_atomically
 from gapbench_leaderboard.board import ranking_text
-from gapbench_leaderboard.board.files import write_atomically
 from gapbench_leaderboard.board.markdown import escape
 from gapbench_leaderboard.board.numbers import exact, plain
 from gapbench_leaderboard.board.ranked import ranked

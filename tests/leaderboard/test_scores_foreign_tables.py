@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from gapbench.cli import cli, main
-from gapbench_leaderboard.reading import read_table
+from gapbench_leaderboard.intake.reading import read_table
 from gapbench_leaderboard.scores import score_population, score_table
 from gapbench_leaderboard.statistics import TableError, granulated_kendall, kendall_tau
 from gapbench_leaderboard.statistics.cells import MISSING_WORDS, NumberFormat, nearly, remedy

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from gapbench.cli import cli
-from gapbench_leaderboard.reading import read_table
+from gapbench_leaderboard.intake.reading import read_table
 from gapbench_leaderboard.scores import score_table
 from gapbench_leaderboard.statistics import (
     TableError,

@@ -185,8 +185,8 @@ class TestRealData:
     def test_mnist_is_rotated_by_one_fixed_angle(self, real_data):
         import torchvision
 
+        from gapbench_base.seeds import named_generator
         from gapbench_tasks.rotation import rotate
-        from gapbench_tasks.seeds import named_generator
 
         task = load_task("mnist_rotations", real_data, train_size=200, seed=3)
         assert task.source == "official"

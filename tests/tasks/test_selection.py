@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gapbench_base.seeds import named_seed
 from gapbench_tasks import TaskError
-from gapbench_tasks.seeds import named_seed
 from gapbench_tasks.selection import noisy_labels, stratified_subset
 
 LABELS = np.repeat(np.arange(5), [40, 30, 30, 20, 10])

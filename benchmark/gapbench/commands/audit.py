@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from gapbench.errors import GapbenchError
+from gapbench_base.errors import GapbenchError
 
 
 @click.command("audit")
@@ -36,7 +36,7 @@ def audit_command(
     measures each proxy before and after. The result goes to RUN/invariances.json; `gapbench board RUN` shows it.
     """
     from gapbench.invariance.population import audit_run
-    from gapbench_leaderboard.board.files import write_atomically
+    from gapbench_base.files import write_atomically
 
     chosen = None if proxies is None else [p.strip() for p in proxies.split(",") if p.strip()]
     target = run / "invariances.json"

@@ -19,9 +19,9 @@ def board_command(runs: tuple[Path, ...], out: Path | None, serve: bool, port: i
     into one board in the folder --out: networks and measurements that they share count once.
     """
     from gapbench.commands.run import finish
-    from gapbench.errors import GapbenchError
-    from gapbench.joining import join
-    from gapbench.running import open_run
+    from gapbench.runs.joining import join
+    from gapbench.runs.run import open_run
+    from gapbench_base.errors import GapbenchError
 
     if out is not None:
         _check_out(out)
@@ -52,7 +52,7 @@ def board_command(runs: tuple[Path, ...], out: Path | None, serve: bool, port: i
 
 def _check_out(out: Path) -> None:
     """A joined board replaces an earlier one of its kind, and nothing else."""
-    from gapbench.errors import GapbenchError
+    from gapbench_base.errors import GapbenchError
     from gapbench_leaderboard.board.scores_file import suite_of
 
     if out.exists() and not out.is_dir():

@@ -30,8 +30,8 @@ def check_command(
 
     Exit code 1 if a point fails. The networks are made on first use and kept in the cache (GAPBENCH_CACHE).
     """
-    from gapbench.submission import bubblewrap
-    from gapbench.submission.checking import check
+    from gapbench.checking.check import check
+    from gapbench.sandbox import bubblewrap
 
     def say(text: str) -> None:
         click.echo(text, err=True)

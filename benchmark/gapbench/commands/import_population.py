@@ -45,7 +45,7 @@ def import_population_command(
     recomputed on the data, and a table that disagrees is refused.
     """
     from gapbench.commands.run import finish
-    from gapbench.submission.importing import import_population
+    from gapbench.foreign.importing import import_population
 
     names = None if proxies is None else [name.strip() for name in proxies.split(",") if name.strip()]
     run = import_population(

@@ -14,7 +14,7 @@ import click
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 def info_command(data_dir: Path | None, as_json: bool) -> None:
     """Versions, devices and data found."""
-    from gapbench.environment import devices, versions
+    from gapbench.runs.environment import devices, versions
     from gapbench_tasks.folder import data_folder, find_data
 
     folder = data_folder(data_dir)

@@ -75,7 +75,7 @@ def _proxies() -> list[dict[str, str]]:
 
 
 def _suites() -> list[dict[str, str]]:
-    from gapbench.suite import list_suites, load_suite
+    from gapbench.suites.suite import list_suites, load_suite
 
     rows = []
     for name in list_suites():

@@ -67,12 +67,12 @@ def measure_command(
 
     The factory's code runs in this process, as your own.
     """
-    from gapbench.details import noted
-    from gapbench.environment import choose_device
-    from gapbench.errors import GapbenchError
+    from gapbench.foreign.measuring import measurements_of
+    from gapbench.foreign.networks import factory_of, load_network, read_examples
     from gapbench.proxies.registry import list_proxies, proxy_entry
-    from gapbench.submission.foreign import factory_of, load_network, read_examples
-    from gapbench.submission.foreign_measuring import measurements_of
+    from gapbench.runs.details import noted
+    from gapbench.runs.environment import choose_device
+    from gapbench_base.errors import GapbenchError
     from gapbench_leaderboard.board.doubts import words_of_one
 
     if task_options and task is None:

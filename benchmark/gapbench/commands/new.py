@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from gapbench.errors import GapbenchError
+from gapbench_base.errors import GapbenchError
 
 
 @click.command("new")
@@ -25,7 +25,7 @@ def new_command(name: str, out: Path | None) -> None:
     if name in list_proxies():
         raise GapbenchError(f"There is already a proxy {name!r} in gapbench; choose another name.")
     path = out or Path(f"{name}.py")
-    text = (resources.files("gapbench") / "submission" / "template.txt").read_text(encoding="utf-8")
+    text = (resources.files("gapbench") / "commands" / "template.txt").read_text(encoding="utf-8")
     try:
         with path.open("x", encoding="utf-8") as stream:
             stream.write(text.format(name=name, file=path))

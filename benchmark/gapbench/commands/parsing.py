@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gapbench.errors import GapbenchError
+from gapbench_base.errors import GapbenchError
 
 if TYPE_CHECKING:
-    from gapbench.submission.limits import Limits
+    from gapbench.sandbox.limits import Limits
 
 
 def limit_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -34,7 +34,7 @@ def limit_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def limits_of(time_limit: float, memory_limit: float) -> Limits:
     """The limits that the options give."""
-    from gapbench.submission.limits import Limits
+    from gapbench.sandbox.limits import Limits
 
     return Limits(seconds=time_limit, memory=int(memory_limit * 2**30))
 

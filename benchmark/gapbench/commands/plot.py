@@ -17,7 +17,7 @@ import click
 @click.option("--out", type=click.Path(path_type=Path), help="Folder of the figures (default: RUN/figures).")
 def plot_command(run: Path, target: str, proxies: str | None, formats: str, out: Path | None) -> None:
     """Static figures of the board of the run in folder RUN, for papers. Needs matplotlib."""
-    from gapbench.running import open_run
+    from gapbench.runs.run import open_run
     from gapbench_leaderboard.board.document import proxy_entries
     from gapbench_leaderboard.board.figures import figures
     from gapbench_leaderboard.board.scores_file import read_scores

@@ -62,10 +62,10 @@ def publish_command(
 
 def _whole(run: Path, board: Path) -> None:
     """Weights that are not those of the board are not published with it."""
-    from gapbench.errors import GapbenchError
-    from gapbench.population.intact import require_intact
-    from gapbench.population.store import Store
-    from gapbench.running import open_run
+    from gapbench.runs.intact import require_intact
+    from gapbench.runs.run import open_run
+    from gapbench.runs.store import Store
+    from gapbench_base.errors import GapbenchError
     from gapbench_leaderboard.board.document_file import read_document
 
     with Store(run, readonly=True) as store:
@@ -87,7 +87,7 @@ def _sources(run: Path) -> dict[str, str]:
     import inspect
 
     from gapbench.proxies.registry import proxy_entry
-    from gapbench.running import open_run
+    from gapbench.runs.run import open_run
 
     opened = open_run(run)
     found = {}

@@ -31,9 +31,9 @@ def pull_command(
     A new proxy then is measured and ranked without training: gapbench submit FILE --run FOLDER. The data of
     the tasks must be there as for a run.
     """
-    from gapbench.population.intact import require_intact
-    from gapbench.population.store import Store
-    from gapbench.running import open_run
+    from gapbench.runs.intact import require_intact
+    from gapbench.runs.run import open_run
+    from gapbench.runs.store import Store
     from gapbench_leaderboard.board.document_file import read_document
     from gapbench_leaderboard.board.pulling import pull
 

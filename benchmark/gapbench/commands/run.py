@@ -61,7 +61,7 @@ def run_command(
 
 def finish(result: object) -> None:
     """Score, print the ranking, build the board, and end with the exit code that the results deserve."""
-    from gapbench.running import Run
+    from gapbench.runs.run import Run
     from gapbench_leaderboard.board import ranking_text
     from gapbench_leaderboard.board.doubts import doubts_of
 

@@ -83,10 +83,10 @@ def score_command(
     table: columns that are no measures, missing values, copied rows.
     """
     from gapbench_leaderboard.intake.measures import default_measures
-    from gapbench_leaderboard.reading import read_table
+    from gapbench_leaderboard.intake.reading import read_table
+    from gapbench_leaderboard.scoring.table import score_table
     from gapbench_leaderboard.statistics import TableError
     from gapbench_leaderboard.statistics.cells import NumberFormat
-    from gapbench_leaderboard.table import score_table
 
     frame = read_table(table, delimiter=delimiter, decimal=decimal, thousands=thousands, percent=percent)
     style = NumberFormat(decimal, thousands, percent)

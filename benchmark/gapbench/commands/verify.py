@@ -31,9 +31,9 @@ def verify_command(
     The outcome is kept in the entry and shown on the board, with by whom and on which networks. Exit code 1 if
     it is refuted, contradicted or cannot be decided, 0 if it is confirmed or not contradicted.
     """
-    from gapbench.errors import GapbenchError
-    from gapbench.submission.comparing import CONFIRMED, NOT_CONTRADICTED
+    from gapbench.runs.comparing import CONFIRMED, NOT_CONTRADICTED
     from gapbench.submission.verifying import verify
+    from gapbench_base.errors import GapbenchError
 
     if out is not None and not fresh_seeds:
         raise GapbenchError("--out goes with --fresh-seeds.")

@@ -1,1 +1,1 @@
-"""Losses, derivatives, traces of the computation, linear maps: what proxies are computed from."""
+"""How the loss bends: gradients, Hessian products, traces and maxima, tested before they are believed."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from gapbench.errors import GapbenchError
+from gapbench_base.errors import GapbenchError
 
 LOSSES = ("cross_entropy", "mse")
 

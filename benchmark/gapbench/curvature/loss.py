@@ -12,12 +12,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from gapbench.curvature.batches import why_mixed
+from gapbench.computation.batches import why_mixed
+from gapbench.computation.copies import copied, holding
+from gapbench.computation.tracing import plain_kernels
 from gapbench.curvature.derivatives import LARGE, Findings, Functional, examine
 from gapbench.curvature.heads import LOSSES, check_loss, gauss_newton_scalars, per_example_loss
-from gapbench.curvature.tracing import plain_kernels
-from gapbench.errors import GapbenchError, NotDefined
-from gapbench.networks import copied, holding
+from gapbench_base.errors import GapbenchError, NotDefined
 
 __all__ = ["LOSSES", "Landscape", "per_example_loss", "with_parameters_of"]
 

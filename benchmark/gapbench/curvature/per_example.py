@@ -16,9 +16,9 @@ from torch import Tensor, nn
 from torch.func import grad, vmap
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from gapbench.computation.copies import holding
+from gapbench.computation.tracing import own_type, plain_kernels
 from gapbench.curvature.loss import with_parameters_of
-from gapbench.curvature.tracing import own_type, plain_kernels
-from gapbench.networks import holding
 
 Scalars = Callable[[Tensor], Tensor]  # outputs (n, ...) -> (n, k): k scalars of each example
 HELD = 2e8  # numbers in per-example gradients that are held at once

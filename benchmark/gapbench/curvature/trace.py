@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
+from gapbench.computation.multiaffine import why_not_multiaffine
+from gapbench.computation.tracing import plain_kernels, trace
 from gapbench.curvature.loss import EXAMINED, Landscape, with_parameters_of
-from gapbench.curvature.multiaffine import why_not_multiaffine
 from gapbench.curvature.per_example import squared_gradient_norms, squared_gradient_norms_weighted
-from gapbench.curvature.tracing import plain_kernels, trace
-from gapbench.errors import NotDefined
+from gapbench_base.errors import NotDefined
 
 ALWAYS_EXACT = 512  # parameters up to which d Hessian products are taken whatever they cost
 EXACT_OPERATIONS = 2e10  # floating point operations of d Hessian products, at most, above that

@@ -11,10 +11,10 @@ from typing import Any
 
 from torch import nn
 
-from gapbench.errors import GapbenchError
 from gapbench.invariance.audit import Measure, audit_measures
 from gapbench.invariance.results import AuditResult
 from gapbench.proxies.results import Measurement
+from gapbench_base.errors import GapbenchError
 
 Say = Callable[[str], None]
 
@@ -37,11 +37,11 @@ def audit_run(
     symmetry. Returns the content of `invariances.json`. Raises `GapbenchError` for an unknown label, or a
     strength that is not positive.
     """
+    from gapbench.population.network import handover_of
+    from gapbench.population.stored import open_population
     from gapbench.proxies.measuring import make_context, measure_in
     from gapbench.proxies.registry import checked_options, proxy_entry
-    from gapbench.submission.handover import handover_of
-    from gapbench.submission.population import open_population
-    from gapbench_tasks.seeds import named_seed
+    from gapbench_base.seeds import named_seed
 
     for strength in strengths:
         if not (math.isfinite(strength) and strength > 0):

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from gapbench.networks import copied
+from gapbench.computation.copies import copied
 from gapbench.symmetry.find import Symmetry, find, flat_parameters, with_parameters
 from gapbench.symmetry.structure import BatchNormUse, NormUse
 from gapbench.symmetry.transformation import kinds as kinds_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from gapbench.errors import GapbenchError
+from gapbench_base.errors import GapbenchError
 from gapbench_tasks.rotation import rotate, rotate_quarters
 
 

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from gapbench.errors import DiskFull, GapbenchError
 from gapbench.population.inline import Inline
-from gapbench.population.intact import damages
 from gapbench.population.jobs import MeasureJob, Record, Setup, TrainJob
-from gapbench.population.plan import Cell, TaskFacts, content_key
+from gapbench.population.plan import Cell
 from gapbench.population.pool import Event, Pool
-from gapbench.population.store import Store
-from gapbench.population.worker import task_of
 from gapbench.proxies.registry import checked_options, proxy_entry
-from gapbench.suite import Configuration, ProxyRequest, load_options
+from gapbench.runs.intact import damages
+from gapbench.runs.store import Store
+from gapbench.suites.suite import ProxyRequest
+from gapbench_base.errors import DiskFull, GapbenchError
+from gapbench_base.keys import content_key
 
 MEASURE_PROTOCOL = 1
 DEATHS = 2  # how often a job may kill its worker before that is its result
@@ -40,28 +40,6 @@ class Outcome:
     trained: int = 0
     measured: int = 0
     problems: list[str] = field(default_factory=list)
-
-
-def facts_source(data_dir: str | None) -> Callable[[Configuration], TaskFacts]:
-    """A cached function from configurations to what cell keys need of their tasks."""
-    cache: dict[str, TaskFacts] = {}
-
-    def facts_of(configuration: Configuration) -> TaskFacts:
-        key = json.dumps([configuration.task, load_options(configuration)], sort_keys=True)
-        if key not in cache:
-            task = task_of(configuration, data_dir)
-            cache[key] = TaskFacts(
-                version=task.version,
-                fingerprint=task.fingerprint,
-                source=task.source,
-                shift=task.shift,
-                num_classes=task.num_classes,
-                train_size=len(task.train.targets),
-                test_size=len(task.test.targets),
-            )
-        return cache[key]
-
-    return facts_of
 
 
 def measurement_description(cell: str, request: ProxyRequest, setup: Setup, repeat: int = 0) -> Record:

@@ -1,4 +1,4 @@
-"""Errors, losses and batch-normalisation statistics of a network on a fixed split."""
+"""Errors and losses of a network on a fixed split."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _BatchNorm
 
 EVALUATION_BATCH = 500
 
@@ -41,26 +40,3 @@ def evaluate(model: nn.Module, inputs: Tensor, targets: Tensor) -> Evaluation:
         cross_entropy=float(nn.functional.cross_entropy(logits, targets)),
         correct=correct.cpu(),
     )
-
-
-@torch.no_grad()
-def reestimate_batch_norm(model: nn.Module, inputs: Tensor, batch: int = EVALUATION_BATCH) -> None:
-    """Replace running statistics by their cumulative average over `inputs`, in equal batches.
-
-    Only the batch normalisation layers run in training mode meanwhile, so dropout plays no part.
-    """
-    layers = [m for m in model.modules() if isinstance(m, _BatchNorm) and m.track_running_stats]
-    if not layers:
-        return
-    training = model.training
-    model.eval()
-    momenta = [layer.momentum for layer in layers]
-    for layer in layers:
-        layer.reset_running_stats()
-        layer.momentum = None
-        layer.train()
-    for part in inputs.tensor_split(max(1, -(-len(inputs) // batch))):
-        model(part)
-    for layer, momentum in zip(layers, momenta):
-        layer.momentum = momentum
-    model.train(training)

@@ -7,9 +7,9 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
-from gapbench.errors import DiskFull, GapbenchError
 from gapbench.population.jobs import Setup, TrainJob
 from gapbench.population.pool import Event, Job
+from gapbench_base.errors import DiskFull, GapbenchError
 
 
 class Inline:

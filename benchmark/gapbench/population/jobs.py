@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gapbench.suite import Configuration, ProxyRequest
+from gapbench.suites.suite import Configuration, ProxyRequest
 
 Record = dict[str, Any]
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from gapbench.population.hyperparameters import Hyperparameters
+from gapbench.suites.hyperparameters import Hyperparameters
 
 
 def make_optimizer(model: nn.Module, values: Hyperparameters) -> torch.optim.Optimizer:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gapbench.errors import GapbenchError
-from gapbench.population.hyperparameters import Hyperparameters
-from gapbench.suite import Configuration, Suite, configuration_values
-from gapbench_tasks.seeds import named_seed
+from gapbench.suites.hyperparameters import Hyperparameters
+from gapbench.suites.suite import Configuration, Suite, configuration_values
+from gapbench_base.errors import GapbenchError
+from gapbench_base.keys import content_key
+from gapbench_base.seeds import named_seed
 
 PROTOCOL = 1  # of everything between a suite's text and a trained network
 
@@ -69,12 +68,6 @@ def describe(configuration: Configuration, facts: TaskFacts) -> dict[str, Any]:
         "training": training,
         "seed": configuration.seed,
     }
-
-
-def content_key(description: dict[str, Any]) -> str:
-    """16 hexadecimal digits of the sha256 of the canonical JSON text."""
-    text = json.dumps(description, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def plan(suite: Suite, facts_of: Callable[[Configuration], TaskFacts]) -> list[Cell]:

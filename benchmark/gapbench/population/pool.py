@@ -14,8 +14,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from gapbench.errors import GapbenchError
 from gapbench.population.jobs import MeasureJob, Setup, TrainJob
+from gapbench_base.errors import GapbenchError
 
 Job = TrainJob | MeasureJob
 START_FAILURES = 3

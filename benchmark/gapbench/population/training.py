@@ -24,12 +24,13 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
+from gapbench.computation.batch_norm import reestimate_batch_norm
 from gapbench.population.augmentation import augment
-from gapbench.population.evaluation import Evaluation, evaluate, reestimate_batch_norm
-from gapbench.population.hyperparameters import Hyperparameters
+from gapbench.population.evaluation import Evaluation, evaluate
 from gapbench.population.optimizers import make_optimizer, step
+from gapbench.suites.hyperparameters import Hyperparameters
+from gapbench_base.seeds import named_seed
 from gapbench_tasks import Split, Task
-from gapbench_tasks.seeds import named_seed
 
 PROTOCOL = 1
 CHECK_EVERY = 5

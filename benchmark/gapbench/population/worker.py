@@ -7,7 +7,6 @@ nothing else, and ends when the driver is gone.
 from __future__ import annotations
 
 import contextlib
-import functools
 import json
 import os
 import sys
@@ -18,9 +17,11 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Any
 
-from gapbench.errors import DiskFull, GapbenchError
+from gapbench.population.facts import task_of
 from gapbench.population.jobs import MeasureJob, Record, Setup, TrainJob
-from gapbench.suite import Configuration, load_options
+from gapbench.population.network import measured_examples, trained_networks, untrained
+from gapbench.runs.records import brief
+from gapbench_base.errors import DiskFull, GapbenchError
 
 
 def main() -> None:
@@ -60,42 +61,12 @@ def _end_with_parent(parent: int) -> None:
     os._exit(1)
 
 
-@functools.lru_cache(maxsize=3)
-def _task(name: str, data_dir: str | None, options: str) -> Any:
-    from gapbench_tasks import load_task
-
-    return load_task(name, data_dir, **json.loads(options))
-
-
-def task_of(configuration: Configuration, data_dir: str | None) -> Any:
-    """The configuration's task, cached."""
-    return _task(configuration.task, data_dir, json.dumps(load_options(configuration), sort_keys=True))
-
-
-def build(configuration: Configuration, seed: int, task: Any) -> Any:
-    """The untrained network of a cell."""
-    from gapbench_models import build_model
-    from gapbench_tasks.seeds import named_seed
-
-    values = configuration.training
-    return build_model(
-        configuration.family,
-        configuration.width,
-        task.input_shape,
-        task.num_classes,
-        named_seed("initialisation", seed),
-        depth=values.depth,
-        dropout=values.dropout,
-        init_scale=values.init_scale,
-    )
-
-
 def train_cell(setup: Setup, job: TrainJob) -> Record:
     """Train one cell, write its weights, and return its database record."""
     import numpy as np
 
     from gapbench.population.training import train
-    from gapbench.population.weights import save_weights, state_of, weights_path
+    from gapbench.runs.weights import save_weights, state_of, weights_path
 
     started = time.perf_counter()
     configuration = job.configuration
@@ -113,7 +84,7 @@ def train_cell(setup: Setup, job: TrainJob) -> Record:
         task = task_of(configuration, setup.data_dir)
         record |= {"train_size": len(task.train), "test_size": len(task.test)}
         record |= {"source": task.source, "shift": int(task.shift)}
-        model = build(configuration, job.seed, task)
+        model = untrained(configuration, job.seed, task)
         record["parameters"] = sum(p.numel() for p in model.parameters())
         initial = state_of(model)
         trained = train(model, task, configuration.training, job.seed, setup.device)
@@ -150,18 +121,14 @@ def measure_cell(setup: Setup, job: MeasureJob, send: Callable[[str, Any], None]
     """Measure every request, announcing each before it begins and sending its record when it ends."""
     import torch
 
-    from gapbench.population.weights import load_weights, weights_path
     from gapbench.proxies.measuring import make_context, measure_in
     from gapbench.proxies.registry import checked_options, proxy_entry
-    from gapbench_tasks.seeds import named_seed
+    from gapbench.runs.weights import weights_path
+    from gapbench_base.seeds import named_seed
 
-    initial_state, final_state = load_weights(weights_path(setup.run, job.cell), job.weights_sha256)
     task = task_of(job.configuration, setup.data_dir)
-    networks = []
-    for state in (final_state, initial_state):
-        network = build(job.configuration, job.seed, task)
-        network.load_state_dict(state)
-        networks.append(network.to(setup.device).eval())
+    path = weights_path(setup.run, job.cell)
+    trained, initial = trained_networks(job.configuration, task, path, job.weights_sha256, setup.device)
     context, drawn = None, None
     for key, request, description in sorted(job.requests, key=lambda r: repeat_of(r[2])):
         seed = setup.measure_seed
@@ -171,12 +138,12 @@ def measure_cell(setup: Setup, job: MeasureJob, send: Callable[[str, Any], None]
             chosen = torch.from_numpy(measured_examples(task, setup.samples, seed))
             context, drawn = (
                 make_context(
-                    networks[0],
+                    trained,
                     task.train.inputs[chosen],
                     task.train.targets[chosen],
                     all_inputs=task.train.inputs,
                     all_targets=task.train.targets,
-                    initial=networks[1],
+                    initial=initial,
                     loss=setup.loss,
                 ),
                 seed,
@@ -210,27 +177,6 @@ def measure_cell(setup: Setup, job: MeasureJob, send: Callable[[str, Any], None]
 def repeat_of(description: Record) -> int:
     """0 for a first measurement, 1 for the second."""
     return int(description.get("repeat", 0))
-
-
-def measured_examples(task: Any, samples: int, seed: int) -> Any:
-    """Indices of the fixed, seeded, stratified subset of the training set that derivatives are taken on."""
-    import numpy as np
-
-    from gapbench_tasks.selection import stratified_subset
-
-    labels = task.train.targets.numpy()
-    if samples >= len(labels):
-        return np.arange(len(labels))
-    return stratified_subset(labels, samples, "measure_samples", seed)
-
-
-def brief(details: Any) -> Record:
-    """Details without per-example lists, which would fill the database."""
-    return {
-        key: value
-        for key, value in dict(details).items()
-        if not (isinstance(value, list) and len(value) > 200)
-    }
 
 
 if __name__ == "__main__":

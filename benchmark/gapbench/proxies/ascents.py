@@ -60,7 +60,7 @@ class Ascents:
         import torch
 
         from gapbench.curvature.sharpness import maximise
-        from gapbench_tasks.seeds import named_seed
+        from gapbench_base.seeds import named_seed
 
         generator = torch.Generator().manual_seed(named_seed("ascents", self.kind, ascent_seed(self.context)))
         options = {"norm": self.norm, "origin": self._origin(), **options}

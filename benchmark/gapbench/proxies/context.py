@@ -14,11 +14,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from gapbench.curvature.batches import why_mixed
+from gapbench.computation.batches import why_mixed
+from gapbench.computation.lipschitz import Composition, NoLipschitzConstant, compose
+from gapbench.computation.tracing import plain_kernels
 from gapbench.curvature.heads import class_logits, per_example_loss
-from gapbench.curvature.lipschitz import Composition, NoLipschitzConstant, compose
 from gapbench.curvature.loss import CHUNK, Landscape
-from gapbench.curvature.tracing import plain_kernels
 from gapbench.proxies.results import NotApplicable
 
 if TYPE_CHECKING:
@@ -200,7 +200,7 @@ class Context:
         The statistics of a network at its initialisation, 0 and 1, are not of its activations. Where there are
         any to estimate this is a copy in eval mode. Raises `NotApplicable` where the initial network is not known.
         """
-        from gapbench.population.evaluation import reestimate_batch_norm
+        from gapbench.computation.batch_norm import reestimate_batch_norm
 
         initial = self.require_initial()
         layers = [m for m in initial.modules() if isinstance(m, _BatchNorm) and m.track_running_stats]

@@ -21,7 +21,7 @@ def shared_trace(context: Context, probes: int, exact_below: int) -> TraceEstima
     import torch
 
     from gapbench.curvature.trace import hessian_trace as trace_of
-    from gapbench_tasks.seeds import named_seed
+    from gapbench_base.seeds import named_seed
 
     if isinstance(probes, bool) or int(probes) != probes or probes < 2:
         raise ValueError(f"probes = {probes!r} must be a whole number of at least 2")
@@ -105,7 +105,7 @@ def hessian_top_eigenvalue(context: Context, *, tolerance: float = 1e-6, max_pro
     """
     import torch
 
-    from gapbench.curvature.eigenvalue import largest_eigenvalue
+    from gapbench.computation.eigenvalue import largest_eigenvalue
 
     landscape = context.landscape
     draw = torch.randn(landscape.dimension, generator=context.generator, dtype=torch.float64)

@@ -11,16 +11,16 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from gapbench.computation.copies import check_copies, copied
 from gapbench.curvature.heads import check_loss, class_logits, regression_targets
-from gapbench.errors import GapbenchError, NotDefined
-from gapbench.networks import check_copies, copied
 from gapbench.proxies.context import Context
 from gapbench.proxies.guard import guarded
 from gapbench.proxies.memory import PeakMemory
 from gapbench.proxies.preparing import Forward, prepare, prepare_as_it_is
 from gapbench.proxies.registry import ProxyEntry, checked_options, proxy_entry
 from gapbench.proxies.results import Estimate, Measurement
-from gapbench_tasks.seeds import named_seed
+from gapbench_base.errors import GapbenchError, NotDefined
+from gapbench_base.seeds import named_seed
 
 
 def measure(

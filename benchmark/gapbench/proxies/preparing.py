@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from gapbench.errors import GapbenchError
-from gapbench.networks import copied
+from gapbench.computation.copies import copied
+from gapbench_base.errors import GapbenchError
 
 TINY = 20_000  # parameters of a half-precision network that is copied to float64 instead of float32
 Forward = Callable[[nn.Module, Tensor], Tensor]

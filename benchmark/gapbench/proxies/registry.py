@@ -10,10 +10,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from gapbench.errors import GapbenchError, did_you_mean
-from gapbench.proxies import plugins
+from gapbench_base import plugins
+from gapbench_base.errors import GapbenchError
+from gapbench_base.suggestions import did_you_mean
 
 DIRECTIONS = ("worse", "better")
+NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
+"""What a proxy may be called."""
 BUILT_IN = ("norms", "margins", "sharpness", "hessian", "adaptive", "geodesic", "balanced", "baselines")
 
 
@@ -51,7 +54,7 @@ def proxy(
     parameters with defaults are its options. Raise `version` with every change that moves values. Registering
     the same name from the same place again replaces the entry; from another place it is an error.
     """
-    if not re.fullmatch(r"[a-z][a-z0-9_]{0,63}", name):
+    if not NAME.fullmatch(name):
         raise GapbenchError(
             f"{name!r} is no name for a proxy: use lower-case letters, digits and '_', a letter first, at most "
             "64."
@@ -104,7 +107,7 @@ def _load_built_in() -> None:
         _loaded = True
         for module in BUILT_IN:
             importlib.import_module(f"gapbench.proxies.{module}")
-        _broken.extend(plugins.load())
+        _broken.extend(plugins.load("gapbench.proxies")[1])
 
 
 def broken_plugins() -> list[tuple[str, str]]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from gapbench.errors import NotDefined
+from gapbench_base.errors import NotDefined
 
 
 class NotApplicable(NotDefined):

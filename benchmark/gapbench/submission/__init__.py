@@ -1,1 +1,1 @@
-"""A stranger's proxy: run apart from everything it must not see, checked, submitted, verified."""
+"""A proxy of a stranger on a trained population: submitted, and verified by others."""

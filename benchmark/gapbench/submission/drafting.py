@@ -6,12 +6,12 @@ import datetime
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from gapbench.details import COLUMNS
-from gapbench.submission.entry import FORMAT, RULES, Entry
-from gapbench.submission.limits import Limits
-from gapbench.submission.population import Population
+from gapbench.population.stored import Population
+from gapbench.runs.details import COLUMNS
+from gapbench.runs.entries import FORMAT, RULES, Entry
+from gapbench.sandbox.limits import Limits
+from gapbench.sandbox.source import Source
 from gapbench.submission.request import Request
-from gapbench.submission.source import Source
 
 Say = Callable[[str], None]
 
@@ -26,9 +26,9 @@ def draft_entry(
     say: Say,
 ) -> tuple[Entry, Any]:
     """The entry, not yet written, and the scores of the whole board with it."""
-    from gapbench import __version__
-    from gapbench.environment import environment
-    from gapbench.running import open_run
+    from gapbench.runs.environment import environment
+    from gapbench.runs.run import open_run
+    from gapbench_base.version import __version__
 
     say("Scoring.")
     draft: Entry = {

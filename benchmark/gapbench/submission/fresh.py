@@ -7,7 +7,7 @@ import secrets
 import tomllib
 from typing import Any
 
-from gapbench.suite import Suite, load_options, parse_suite
+from gapbench.suites.suite import Suite, load_options, parse_suite
 
 
 def fresh_suite(suite: Suite) -> str:

@@ -9,15 +9,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gapbench.population.stored import Member, Population, open_population
+from gapbench.runs.entries import Entry, load_entries, plain, write_entry
+from gapbench.sandbox.described import choose
+from gapbench.sandbox.fleet import Fleet, Task, same_value, sandboxed
+from gapbench.sandbox.launching import Host
+from gapbench.sandbox.limits import Limits
+from gapbench.sandbox.sandbox import Answer
+from gapbench.sandbox.source import Source, read_source
 from gapbench.submission.drafting import draft_entry
-from gapbench.submission.entry import Entry, load_entries, plain, write_entry
-from gapbench.submission.fleet import Fleet, Task, same_value, sandboxed
-from gapbench.submission.launching import Host
-from gapbench.submission.limits import Limits
-from gapbench.submission.population import Member, Population, open_population
-from gapbench.submission.request import PROTOCOL, Request, choose, request_for
-from gapbench.submission.sandbox import Answer
-from gapbench.submission.source import Source, read_source
+from gapbench.submission.request import PROTOCOL, Request, request_for
 
 Say = Callable[[str], None]
 
@@ -57,12 +58,12 @@ def submit(
     `name` is its name on the board (default: that in the file), `proxy` chooses one of several that a file
     registers, `options` replace its defaults. Killed at any moment, the same call goes on; the same file again
     changes nothing; a changed file or other options are a new version. `hosts`: two processes started before
-    (`gapbench.submission.launching.Host`), to be shared by several submissions.
+    (`gapbench.sandbox.launching.Host`), to be shared by several submissions.
 
     Raises `GapbenchError` for wrong usage. A proxy that cannot be entered is a result with `refusals`.
     """
-    from gapbench.environment import usable_cores
-    from gapbench.population.lock import sole_driver
+    from gapbench.runs.environment import usable_cores
+    from gapbench.runs.lock import sole_driver
 
     source, limits = read_source(file), limits or Limits()
     safe = sandboxed(unsandboxed)
@@ -120,14 +121,14 @@ def _same_before(
 
 def seed_of(seed: str, cell: str) -> int:
     """The seed of one network's measurement."""
-    from gapbench_tasks.seeds import named_seed
+    from gapbench_base.seeds import named_seed
 
     return named_seed("submission", seed, cell)
 
 
 def task_for(population: Population, member: Member, seed: str, disturbed: bool = False) -> Task:
     """The measurement of one network."""
-    from gapbench.submission.handover import handover_of
+    from gapbench.population.network import handover_of
 
     return Task(member.key, lambda: handover_of(member, population), seed_of(seed, member.key), disturbed)
 
@@ -136,8 +137,8 @@ def _measure(
     fleet: Fleet, population: Population, source: Source, request: Request, retry_failed: bool, say: Say
 ) -> list[str]:
     """Measure what is missing, each result stored at once. Returns why the proxy cannot be entered."""
-    from gapbench.population.plan import content_key
-    from gapbench.population.store import Store
+    from gapbench.runs.store import Store
+    from gapbench_base.keys import content_key
 
     described = {
         member.key: {
@@ -280,7 +281,7 @@ def _complete_board(run: Path, entry: Entry, say: Say) -> None:
 
 
 def _build_board(run: Path, say: Say, scores: Any = None) -> None:
-    from gapbench.running import open_run
+    from gapbench.runs.run import open_run
 
     page = open_run(run).build_board(scores)
     say(f"Board: {page}")

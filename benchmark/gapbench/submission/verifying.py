@@ -12,17 +12,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gapbench.errors import GapbenchError
+from gapbench.population.stored import open_population
 from gapbench.proxies.results import Measurement
-from gapbench.submission.comparing import CONFIRMED, UNDECIDED, compare
-from gapbench.submission.entry import Entry, find_entry, limits_of, load_entries, write_entry
-from gapbench.submission.fleet import Fleet, sandboxed
+from gapbench.runs.comparing import CONFIRMED, UNDECIDED, compare
+from gapbench.runs.entries import Entry, find_entry, limits_of, load_entries, write_entry
+from gapbench.sandbox.fleet import Fleet, sandboxed
+from gapbench.sandbox.launching import Host
+from gapbench.sandbox.protocol import clean
+from gapbench.sandbox.source import source_of
 from gapbench.submission.fresh import fresh_suite
-from gapbench.submission.launching import Host
-from gapbench.submission.population import open_population
-from gapbench.submission.protocol import clean
-from gapbench.submission.source import source_of
 from gapbench.submission.submitting import Say, submit, task_for
+from gapbench_base.errors import GapbenchError
 
 ROUNDING = 1e-4
 """Relative difference allowed between machines, beside the stated standard errors."""
@@ -33,7 +33,7 @@ STANDARD_ERRORS = 4.0
 @dataclass(frozen=True)
 class Verification:
     """`outcome` on the `same networks` (`kind`): confirmed or refuted; on `fresh networks` as
-    `gapbench.submission.comparing` has it. `text` says why, `record` is what the entry keeps. `written`:
+    `gapbench.runs.comparing` has it. `text` says why, `record` is what the entry keeps. `written`:
     whether the entry belongs to this run and now says so."""
 
     outcome: str
@@ -61,7 +61,7 @@ def verify(
     Without `fresh_seeds` every network is measured again with the recorded seed; the entry is confirmed if all
     agree with the recorded values within rounding and four combined standard errors. With it a population of
     the same suite is trained with new network seeds and new data seeds in `out` (default: a new folder
-    RUN/verification/...); `gapbench.submission.comparing.compare` says which outcome its score there has.
+    RUN/verification/...); `gapbench.runs.comparing.compare` says which outcome its score there has.
     `by` names who verifies; where nobody is named, or one of the entry's authors, the board says that its author
     did.
 
@@ -90,7 +90,7 @@ def _on_same(
     say: Say,
     hosts: Sequence[Host] | None,
 ) -> Verification:
-    from gapbench.environment import usable_cores
+    from gapbench.runs.environment import usable_cores
 
     safe = sandboxed(unsandboxed)
     population = open_population(run, data_dir)
@@ -180,8 +180,8 @@ def _on_fresh(
     say: Say,
     hosts: Sequence[Host] | None,
 ) -> Verification:
-    from gapbench.running import open_run
     from gapbench.running import run as run_suite
+    from gapbench.runs.run import open_run
 
     sandboxed(unsandboxed)  # say so before hours of training
     suite = open_run(run).suite
@@ -222,9 +222,9 @@ def _on_fresh(
 
 def _keep(found: Verification, entry: Entry, run: Path, by: str, say: Say) -> Verification:
     """Write the outcome into the run's own entry and rebuild the board, if the entry is the run's own."""
-    from gapbench import __version__
-    from gapbench.population.lock import sole_driver
-    from gapbench.running import open_run
+    from gapbench.runs.lock import sole_driver
+    from gapbench.runs.run import open_run
+    from gapbench_base.version import __version__
 
     record = {
         "outcome": found.outcome,

@@ -12,13 +12,14 @@ import scipy.sparse.linalg as spl
 import torch
 from torch import Tensor, nn
 
-from gapbench.networks import copied
+from gapbench.computation.copies import copied
 from gapbench.symmetry.certificate import drop_failing, remove
 from gapbench.symmetry.detection import Detected
 from gapbench.symmetry.families import Mixing, Rescaling
 from gapbench.symmetry.find import Symmetry, build, with_parameters
 from gapbench.symmetry.structure import BatchNormUse, Findings, LinearUse, NormUse, ScaleUse
 from gapbench.symmetry.verification import ACCEPTED, double_copy, largest_change, rounded_change
+from gapbench_base.errors import NotDefined
 
 TOLERANCE = 1e-13
 MAX_ROUNDS = 2000
@@ -26,7 +27,7 @@ STALLED = 50  # rounds in which the imbalance must at least halve
 LARGEST_GAUGE = 6000
 
 
-class CannotBalance(ValueError):
+class CannotBalance(NotDefined):
     """The orbit has no balanced representative that this code can reach; the message says why."""
 
 

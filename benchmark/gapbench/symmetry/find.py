@@ -9,9 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from gapbench.curvature.tracing import plain_kernels, trace
-from gapbench.errors import GapbenchError
-from gapbench.networks import check_copies, copied
+from gapbench.computation.copies import check_copies, copied
+from gapbench.computation.tracing import plain_kernels, trace
 from gapbench.symmetry.bound import Bound, bind
 from gapbench.symmetry.certificate import Certificate, certify, drop_failing
 from gapbench.symmetry.detection import Detected, detect
@@ -22,6 +21,7 @@ from gapbench.symmetry.rank import FamilySize, structural_ranks
 from gapbench.symmetry.shifts import ShiftSolution, solve
 from gapbench.symmetry.structure import Findings
 from gapbench.symmetry.verification import LOOKED_AT
+from gapbench_base.errors import GapbenchError
 
 TRACED = 2  # examples whose computation is recorded; certificates look at more
 

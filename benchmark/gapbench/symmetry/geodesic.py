@@ -20,9 +20,10 @@ from gapbench.curvature.loss import Landscape
 from gapbench.symmetry.families import Mixing, RelativeRescaling
 from gapbench.symmetry.find import Symmetry
 from gapbench.symmetry.projection import Projector
+from gapbench_base.errors import NotDefined
 
 
-class NoMetric(ValueError):
+class NoMetric(NotDefined):
     """The invariant metric is not defined at these parameters; the message says why."""
 
 

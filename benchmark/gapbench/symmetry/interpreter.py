@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gapbench.curvature.tracing import FACTORIES, Node, Ref, Trace
+from gapbench.computation.tracing import FACTORIES, Node, Ref, Trace
 from gapbench.symmetry.classes import Ids, TiedVariables, distinct
 from gapbench.symmetry.expressions import Expressions
 from gapbench.symmetry.structure import (

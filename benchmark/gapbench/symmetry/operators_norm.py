@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gapbench.curvature.multiaffine import BATCH_NORM, batch_norm_trains
-from gapbench.curvature.tracing import Node, Ref
+from gapbench.computation.multiaffine import BATCH_NORM, batch_norm_trains
+from gapbench.computation.tracing import Node, Ref
 from gapbench.symmetry.classes import distinct
 from gapbench.symmetry.interpreter import Activation, Constant, Interpreter, ParameterView
 from gapbench.symmetry.structure import BatchNormUse, NormUse

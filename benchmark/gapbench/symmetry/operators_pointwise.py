@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gapbench.curvature.tracing import Node, Ref
+from gapbench.computation.tracing import Node, Ref
 from gapbench.symmetry.classes import distinct
 from gapbench.symmetry.interpreter import Activation, Computed, Constant, Interpreter, ParameterView
 from gapbench.symmetry.structure import NormUse, ScaleUse

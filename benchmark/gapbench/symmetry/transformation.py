@@ -8,11 +8,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from gapbench.errors import GapbenchError, did_you_mean
-from gapbench.networks import copied
+from gapbench.computation.copies import copied
 from gapbench.symmetry.families import Mixing, ReaderNulls, WriterNulls
 from gapbench.symmetry.rank import shift_kinds
 from gapbench.symmetry.verification import ACCEPTED, double_copy, largest_change, rounded_change
+from gapbench_base.errors import GapbenchError
+from gapbench_base.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from gapbench.symmetry.find import Symmetry

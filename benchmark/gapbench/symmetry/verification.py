@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from gapbench.curvature.tracing import own_type, plain_kernels
-from gapbench.networks import copied
+from gapbench.computation.copies import copied
+from gapbench.computation.tracing import own_type, plain_kernels
 
 ACCEPTED = 1e-9  # change of outputs in float64, relative to their largest modulus
 ROUNDING = 2.0**13  # units of rounding by which outputs may change in the network's own type

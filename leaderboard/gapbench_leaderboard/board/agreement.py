@@ -9,9 +9,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from gapbench_leaderboard.board.numbers import plain
 from gapbench_leaderboard.scores import BASELINES
-
-from .numbers import plain
 
 BLOCK = 2_000_000
 """Pairs of networks looked at together, for all proxies."""

@@ -8,12 +8,12 @@ from typing import Any
 
 import pandas as pd
 
-from .csv_text import csv_text
-from .document import document, json_text
-from .files import write_atomically
-from .invariances import invariance_table
-from .markdown import markdown_text
-from .page import page_text
+from gapbench_base.files import write_atomically
+from gapbench_leaderboard.board.csv_text import csv_text
+from gapbench_leaderboard.board.document import document, json_text
+from gapbench_leaderboard.board.invariances import invariance_table
+from gapbench_leaderboard.board.markdown import markdown_text
+from gapbench_leaderboard.board.page import page_text
 
 
 def build(

@@ -7,7 +7,7 @@ import io
 
 import pandas as pd
 
-from .numbers import exact, plain_cells
+from gapbench_leaderboard.board.numbers import exact, plain_cells
 
 
 class _LineFeeds:

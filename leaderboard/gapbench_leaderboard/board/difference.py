@@ -6,9 +6,8 @@ import math
 
 import pandas as pd
 
+from gapbench_leaderboard.board.numbers import rounded
 from gapbench_leaderboard.scores import TableError
-
-from .numbers import rounded
 
 SIGNIFICANCE = 0.05
 FEW = "too few configurations"

@@ -8,13 +8,12 @@ from typing import Any
 
 import pandas as pd
 
+from gapbench_leaderboard.board.agreement import agreement
+from gapbench_leaderboard.board.doubts import doubts_of
+from gapbench_leaderboard.board.invariances import invariance_mark
+from gapbench_leaderboard.board.numbers import plain, plain_cells
+from gapbench_leaderboard.board.standing import standing
 from gapbench_leaderboard.scores import BASELINES, MEASURED_BASELINES
-
-from .agreement import agreement
-from .doubts import doubts_of
-from .invariances import invariance_mark
-from .numbers import plain, plain_cells
-from .standing import standing
 
 FORMAT = 1
 EXACT_IN_SCRIPTS = 2**53 - 1

@@ -6,9 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from gapbench_leaderboard.board.document import FORMAT
 from gapbench_leaderboard.scores import TableError
-
-from .document import FORMAT
 
 
 def read_document(board: Path) -> dict[str, Any]:

@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from gapbench_leaderboard.board.agreement import oriented_values
+from gapbench_leaderboard.board.ranked import ranked
 from gapbench_leaderboard.scores import TableError
-
-from .agreement import oriented_values
-from .ranked import ranked
 
 FORMATS = ("svg", "png", "pdf")
 ACCENT, BASE = "#0b5cad", "#6b7280"

@@ -8,11 +8,11 @@ from typing import Any
 
 import pandas as pd
 
-from .document import baseline_labels
-from .doubts import Doubts, doubts_of
-from .numbers import exact, plain, rounded
-from .ranked import Ranked, ranked
-from .terminal import MARKS, UNDECIDED, marks_of
+from gapbench_leaderboard.board.document import baseline_labels
+from gapbench_leaderboard.board.doubts import Doubts, doubts_of
+from gapbench_leaderboard.board.numbers import exact, plain, rounded
+from gapbench_leaderboard.board.ranked import Ranked, ranked
+from gapbench_leaderboard.board.terminal import MARKS, UNDECIDED, marks_of
 
 HEADINGS = {
     "value": "tau",

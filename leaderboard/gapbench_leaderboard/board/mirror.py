@@ -10,8 +10,8 @@ from typing import Any
 
 import pandas as pd
 
-from .numbers import plain
-from .standing import standing
+from gapbench_leaderboard.board.numbers import plain
+from gapbench_leaderboard.board.standing import standing
 
 IDENTITY = ("proxy", "version", "options", "higher_means")
 ESTIMATORS = (

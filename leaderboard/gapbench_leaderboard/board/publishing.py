@@ -20,15 +20,21 @@ from typing import Any
 
 import pandas as pd
 
+from gapbench_leaderboard.board.document import baseline_labels
+from gapbench_leaderboard.board.document_file import read_document
+from gapbench_leaderboard.board.mirror import (
+    entry_records,
+    group,
+    is_trial,
+    leaderboard_identifier,
+    made_with,
+    population_tags,
+)
+from gapbench_leaderboard.board.numbers import plain_cells
+from gapbench_leaderboard.board.ranked import ranked
+from gapbench_leaderboard.board.scores_file import read_scores
+from gapbench_leaderboard.board.wandb_server import unreachable
 from gapbench_leaderboard.scores import TableError
-
-from .document import baseline_labels
-from .document_file import read_document
-from .mirror import entry_records, group, is_trial, leaderboard_identifier, made_with, population_tags
-from .numbers import plain_cells
-from .ranked import ranked
-from .scores_file import read_scores
-from .wandb_server import unreachable
 
 
 @dataclass(frozen=True)

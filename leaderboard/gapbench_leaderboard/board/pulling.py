@@ -8,10 +8,9 @@ import shutil
 import tempfile
 from pathlib import Path
 
+from gapbench_leaderboard.board.publishing import artifact_names, check_project, in_bounded_time
+from gapbench_leaderboard.board.wandb_server import unreachable
 from gapbench_leaderboard.scores import TableError
-
-from .publishing import artifact_names, check_project, in_bounded_time
-from .wandb_server import unreachable
 
 NEEDED = ("run.sqlite", "weights")
 

@@ -8,11 +8,10 @@ from typing import Any
 
 import pandas as pd
 
+from gapbench_leaderboard.board.doubts import MEANINGS, Doubts, marks_in
+from gapbench_leaderboard.board.numbers import rounded
+from gapbench_leaderboard.board.ranked import LIKE_WIDTH, ranked
 from gapbench_leaderboard.scores import MEASURED_BASELINES
-
-from .doubts import MEANINGS, Doubts, marks_in
-from .numbers import rounded
-from .ranked import LIKE_WIDTH, ranked
 
 MOST_COLUMNS = 100
 NAME_COLUMNS = 34

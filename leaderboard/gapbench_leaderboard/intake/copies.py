@@ -9,10 +9,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from gapbench_leaderboard.statistics.errors import TableError
+from gapbench_base.errors import TableError
+from gapbench_leaderboard.intake.row_numbers import row_numbers
 from gapbench_leaderboard.statistics.quantities import levels
-
-from .row_numbers import row_numbers
 
 _MOST_NAMED = 10
 

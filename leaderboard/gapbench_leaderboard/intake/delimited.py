@@ -6,7 +6,7 @@ import csv
 import io
 from dataclasses import dataclass, field
 
-from gapbench_leaderboard.statistics.errors import TableError
+from gapbench_base.errors import TableError
 
 SPOKEN = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "pipes"}
 WORDS = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "pipe": "|", "space": " "}

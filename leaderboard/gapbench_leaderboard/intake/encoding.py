@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 
-from gapbench_leaderboard.statistics.errors import TableError
+from gapbench_base.errors import TableError
 
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8"),

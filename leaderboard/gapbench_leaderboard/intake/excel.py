@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gapbench_leaderboard.statistics.errors import TableError
-
-from .delimited import Grid, grid
+from gapbench_base.errors import TableError
+from gapbench_leaderboard.intake.delimited import Grid, grid
 
 
 def read_workbook(file: Path) -> Grid:

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from gapbench_leaderboard.intake.row_numbers import counts_rows, is_unnamed
 from gapbench_leaderboard.statistics.cells import NumberFormat, nearly, remedy
 from gapbench_leaderboard.statistics.quantities import Quantity, quantity
-
-from .row_numbers import counts_rows, is_unnamed
 
 
 def default_measures(

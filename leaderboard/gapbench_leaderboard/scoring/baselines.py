@@ -6,10 +6,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from gapbench_leaderboard.scoring.study import Study, identifying
 from gapbench_leaderboard.statistics.regression import cross_fitted, design, folds_of
 from gapbench_leaderboard.statistics.resampling import generator
-
-from .study import Study, identifying
 
 WIDTH = "width"
 HYPERPARAMETER_ORACLE = "hyperparameter_oracle"

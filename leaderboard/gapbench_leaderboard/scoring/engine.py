@@ -8,13 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pandas as pd
 
+from gapbench_leaderboard.scoring import noise_rows, pair_rows, prediction_rows, rank_rows
+from gapbench_leaderboard.scoring.ranks import difference_rows, ranks
+from gapbench_leaderboard.scoring.rows import Rows
+from gapbench_leaderboard.scoring.scope import Population, Scope
+from gapbench_leaderboard.scoring.settings import Settings
 from gapbench_leaderboard.statistics.pairs import order_of
-
-from . import noise_rows, pair_rows, prediction_rows, rank_rows
-from .ranks import difference_rows, ranks
-from .rows import Rows
-from .scope import Population, Scope
-from .settings import Settings
 
 FEW_VALUES = 0.05
 """Share of distinct values, among the networks measured, below which a proxy is flagged."""

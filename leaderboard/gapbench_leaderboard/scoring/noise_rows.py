@@ -9,6 +9,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from gapbench_leaderboard.scoring.pair_rows import FRACTIONS
+from gapbench_leaderboard.scoring.replicates import Replicates, mean_of
+from gapbench_leaderboard.scoring.rows import Rows
+from gapbench_leaderboard.scoring.scope import Population, family_slice
+from gapbench_leaderboard.scoring.settings import Settings
+from gapbench_leaderboard.scoring.study import Study
 from gapbench_leaderboard.statistics.ceiling import Ceilings, ceilings, reliability
 from gapbench_leaderboard.statistics.configurations import numeric
 from gapbench_leaderboard.statistics.disattenuation import LEAST_CEILING, disattenuated
@@ -17,13 +23,6 @@ from gapbench_leaderboard.statistics.intervals import interval
 from gapbench_leaderboard.statistics.noise import BinomialNoise, TestNoise, joint_noise, noise_by_size
 from gapbench_leaderboard.statistics.resampling import generator
 from gapbench_leaderboard.statistics.signs import unanimous_interval
-
-from .pair_rows import FRACTIONS
-from .replicates import Replicates, mean_of
-from .rows import Rows
-from .scope import Population, family_slice
-from .settings import Settings
-from .study import Study
 
 NOISE_DRAWS = 1000
 ALL = ""

@@ -5,16 +5,15 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from gapbench_leaderboard.scoring.replicates import Replicates, mean_of
+from gapbench_leaderboard.scoring.rows import Rows
+from gapbench_leaderboard.scoring.scope import Population, Scope
+from gapbench_leaderboard.scoring.settings import Settings
 from gapbench_leaderboard.statistics.mutual_information_replicates import MOST_LEVELS, k_replicates
 from gapbench_leaderboard.statistics.pairs import lay_out, order_of
 from gapbench_leaderboard.statistics.resampling import generator
 from gapbench_leaderboard.statistics.selection import selection_replicates
 from gapbench_leaderboard.statistics.sign_error import environments, summary, summary_replicates
-
-from .replicates import Replicates, mean_of
-from .rows import Rows
-from .scope import Population, Scope
-from .settings import Settings
 
 NULL_PERMUTATIONS = 20
 BEST_SHARE = 0.1

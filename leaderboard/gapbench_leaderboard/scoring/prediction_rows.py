@@ -5,17 +5,16 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from gapbench_leaderboard.scoring.replicates import Replicates, mean_of
+from gapbench_leaderboard.scoring.rows import Rows
+from gapbench_leaderboard.scoring.scope import Population, Scope
+from gapbench_leaderboard.scoring.settings import Settings
+from gapbench_leaderboard.scoring.study import identifying
 from gapbench_leaderboard.statistics.calibration import calibration_replicates
 from gapbench_leaderboard.statistics.incremental import FOLDS, incremental_replicates, proxy_features
 from gapbench_leaderboard.statistics.regression import design, folds_of
 from gapbench_leaderboard.statistics.resampling import generator
 from gapbench_leaderboard.statistics.transport import Domain, transport_replicates
-
-from .replicates import Replicates, mean_of
-from .rows import Rows
-from .scope import Population, Scope
-from .settings import Settings
-from .study import identifying
 
 
 def folds(part: Replicates, settings: Settings) -> NDArray[np.int64]:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from gapbench_leaderboard.scoring.replicates import Estimate, Replicates, mean_estimate, mean_of
+from gapbench_leaderboard.scoring.rows import Rows
+from gapbench_leaderboard.scoring.scope import Population, Scope
 from gapbench_leaderboard.statistics.grouped import pair_weighted
 from gapbench_leaderboard.statistics.intervals import two_sided_p
 from gapbench_leaderboard.statistics.resampling import FEW_CONFIGURATIONS
 from gapbench_leaderboard.statistics.signs import Signs, in_groups, weighted
 from gapbench_leaderboard.statistics.strata import simpson_flag
-
-from .replicates import Estimate, Replicates, mean_estimate, mean_of
-from .rows import Rows
-from .scope import Population, Scope
 
 Counted = tuple[NDArray[np.float64], Signs | None]
 """A coefficient under all multiplicities, shape (entries,), and the signs that it rests on."""

@@ -8,11 +8,10 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
+from gapbench_leaderboard.scoring.rows import Rows
+from gapbench_leaderboard.scoring.scope import Population, Scope
 from gapbench_leaderboard.statistics.intervals import two_sided_p
 from gapbench_leaderboard.statistics.resampling import holm
-
-from .rows import Rows
-from .scope import Population, Scope
 
 LEAST_COVERAGE = 0.9
 SIGNIFICANCE = 0.05

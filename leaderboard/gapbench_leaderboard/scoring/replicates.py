@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from gapbench_leaderboard.scoring.study import Study
 from gapbench_leaderboard.statistics.configurations import axis_codes, group_codes, means
 from gapbench_leaderboard.statistics.dyads import Dyads
 from gapbench_leaderboard.statistics.granulated import (
@@ -30,8 +31,6 @@ from gapbench_leaderboard.statistics.resampling import (
     generator,
 )
 from gapbench_leaderboard.statistics.signs import FEW_SIGNS, Signs, disjoint_pairs, in_groups, weighted
-
-from .study import Study
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from gapbench_leaderboard.scoring.scope import Scope
 from gapbench_leaderboard.statistics.intervals import Sampling, interval, resampling_range
 from gapbench_leaderboard.statistics.signs import Signs
-
-from .scope import Scope
 
 COLUMNS = ["task", "family", "target", "proxy", "estimator", "value", "low", "high", "models"]
 NAN = float("nan")

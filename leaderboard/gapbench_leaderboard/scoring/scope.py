@@ -8,14 +8,13 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from gapbench_leaderboard.scoring.replicates import Replicates, mean_of
+from gapbench_leaderboard.scoring.study import Study
 from gapbench_leaderboard.statistics.grouped import pair_weighted
 from gapbench_leaderboard.statistics.infinitesimal import LinearPart
 from gapbench_leaderboard.statistics.intervals import Sampling
 from gapbench_leaderboard.statistics.resampling import MOST_DELETIONS
 from gapbench_leaderboard.statistics.signs import Signs, weighted
-
-from .replicates import Replicates, mean_of
-from .study import Study
 
 
 @dataclass(frozen=True)

@@ -1,21 +1,24 @@
 """Rank statistics of proxies: every estimator by name, plain functions of arrays and tables."""
 
-from .calibration import Calibration, cross_fitted_calibration
-from .ceiling import Ceilings, ceilings
-from .configurations import TableError
-from .disattenuation import disattenuated
-from .granulated import Granulated, granulated_kendall
-from .incremental import incremental_information
-from .infinitesimal import LinearPart
-from .intervals import Sampling, interval
-from .mutual_information import ConditionalMutualInformation, conditional_mutual_information
-from .partial import partial_tau
-from .rank import kendall_tau, spearman
-from .resampling import draw_configurations, draw_multiplicities, holm
-from .selection import precision_at_k, regret_at_1
-from .sign_error import RobustSignError, robust_sign_error
-from .strata import WithinStrata, simpson_flag, within_stratum_tau
-from .transport import Domain, Transport, transport
+from gapbench_leaderboard.statistics.calibration import Calibration, cross_fitted_calibration
+from gapbench_leaderboard.statistics.ceiling import Ceilings, ceilings
+from gapbench_leaderboard.statistics.configurations import TableError
+from gapbench_leaderboard.statistics.disattenuation import disattenuated
+from gapbench_leaderboard.statistics.granulated import Granulated, granulated_kendall
+from gapbench_leaderboard.statistics.incremental import incremental_information
+from gapbench_leaderboard.statistics.infinitesimal import LinearPart
+from gapbench_leaderboard.statistics.intervals import Sampling, interval
+from gapbench_leaderboard.statistics.mutual_information import (
+    ConditionalMutualInformation,
+    conditional_mutual_information,
+)
+from gapbench_leaderboard.statistics.partial import partial_tau
+from gapbench_leaderboard.statistics.rank import kendall_tau, spearman
+from gapbench_leaderboard.statistics.resampling import draw_configurations, draw_multiplicities, holm
+from gapbench_leaderboard.statistics.selection import precision_at_k, regret_at_1
+from gapbench_leaderboard.statistics.sign_error import RobustSignError, robust_sign_error
+from gapbench_leaderboard.statistics.strata import WithinStrata, simpson_flag, within_stratum_tau
+from gapbench_leaderboard.statistics.transport import Domain, Transport, transport
 
 __all__ = [
     "Calibration",

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ._compile import compiled
-from .pairs import Order, order_of
-from .rank import paired_vectors
+from gapbench_leaderboard.statistics._compile import compiled
+from gapbench_leaderboard.statistics.pairs import Order, order_of
+from gapbench_leaderboard.statistics.rank import paired_vectors
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .weighted_tau import tau_b_rows
+from gapbench_leaderboard.statistics.weighted_tau import tau_b_rows
 
 
 @dataclass(frozen=True)

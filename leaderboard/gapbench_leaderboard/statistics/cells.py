@@ -10,7 +10,7 @@ from itertools import product
 import numpy as np
 import pandas as pd
 
-from .errors import TableError
+from gapbench_base.errors import TableError
 
 MISSING_WORDS = frozenset(
     {

@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from .errors import TableError as TableError
-from .quantities import levels, quantity
+from gapbench_base.errors import TableError as TableError
+from gapbench_leaderboard.statistics.quantities import levels, quantity
 
 
 @dataclass(frozen=True)

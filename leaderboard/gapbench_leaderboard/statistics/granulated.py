@@ -10,12 +10,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ._compile import compiled
-from .configurations import gather, group_codes
-from .dyads import Dyads
-from .pairs import LANES, Multiplicities
-from .rank import Variant, check_variant
-from .signs import Signs, sharing
+from gapbench_leaderboard.statistics._compile import compiled
+from gapbench_leaderboard.statistics.configurations import gather, group_codes
+from gapbench_leaderboard.statistics.dyads import Dyads
+from gapbench_leaderboard.statistics.pairs import LANES, Multiplicities
+from gapbench_leaderboard.statistics.rank import Variant, check_variant
+from gapbench_leaderboard.statistics.signs import Signs, sharing
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .pairs import Multiplicities, Order, PairCounts, count_pairs, order_of, tied_pairs
-from .rank import Variant, tau
+from gapbench_leaderboard.statistics.pairs import (
+    Multiplicities,
+    Order,
+    PairCounts,
+    count_pairs,
+    order_of,
+    tied_pairs,
+)
+from gapbench_leaderboard.statistics.rank import Variant, tau
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,17 @@ from numpy.typing import NDArray
 from scipy import linalg
 from scipy.special import ndtri
 
-from .configurations import axis_codes, check_axes, group_codes, numeric, require_columns
-from .pairs import order_of
-from .rank import mid_ranks
-from .regression import best_penalty, design, folds_of
-from .resampling import generator
+from gapbench_leaderboard.statistics.configurations import (
+    axis_codes,
+    check_axes,
+    group_codes,
+    numeric,
+    require_columns,
+)
+from gapbench_leaderboard.statistics.pairs import order_of
+from gapbench_leaderboard.statistics.rank import mid_ranks
+from gapbench_leaderboard.statistics.regression import best_penalty, design, folds_of
+from gapbench_leaderboard.statistics.resampling import generator
 
 FOLDS = 5
 _PROXY_PENALTY = 1e-3

@@ -20,7 +20,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from .signs import Signs, exact_interval, exact_p, unanimous_interval, unanimous_p
+from gapbench_leaderboard.statistics.signs import (
+    Signs,
+    exact_interval,
+    exact_p,
+    unanimous_interval,
+    unanimous_p,
+)
 
 NAN_INTERVAL = (float("nan"), float("nan"))
 _MOST_AT_THE_END = 0.01

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from .configurations import TableError, gather, group_codes
+from gapbench_leaderboard.statistics.configurations import TableError, gather, group_codes
 
 MutualInformationVariant = Literal["jiang", "pgdl"]
 

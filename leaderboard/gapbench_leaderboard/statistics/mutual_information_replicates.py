@@ -7,9 +7,9 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from ._compile import compiled
-from .configurations import group_codes
-from .pairs import LANES, Multiplicities
+from gapbench_leaderboard.statistics._compile import compiled
+from gapbench_leaderboard.statistics.configurations import group_codes
+from gapbench_leaderboard.statistics.pairs import LANES, Multiplicities
 
 MOST_LEVELS = 512
 """Joint levels of two axes beyond which nothing is left to condition on, and memory would run out."""

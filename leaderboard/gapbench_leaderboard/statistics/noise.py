@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from .configurations import TableError
+from gapbench_leaderboard.statistics.configurations import TableError
 
 _CELLS_AT_ONCE = 50_000_000
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ._compile import compiled
-from .dyads import Dyads
-from .pairs import LANES, Multiplicities, PairCounts
+from gapbench_leaderboard.statistics._compile import compiled
+from gapbench_leaderboard.statistics.dyads import Dyads
+from gapbench_leaderboard.statistics.pairs import LANES, Multiplicities, PairCounts
 
 
 @dataclass(frozen=True)

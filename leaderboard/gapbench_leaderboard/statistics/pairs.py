@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ._compile import compiled
+from gapbench_leaderboard.statistics._compile import compiled
 
 LANES = 32
 """Replicates that are counted side by side."""

@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from .configurations import axis_codes, group_codes, numeric, require_columns
-from .dyads import Dyads
-from .pair_lists import PairList, count_listed
-from .pairs import once
-from .rank import Variant, check_variant, tau
+from gapbench_leaderboard.statistics.configurations import axis_codes, group_codes, numeric, require_columns
+from gapbench_leaderboard.statistics.dyads import Dyads
+from gapbench_leaderboard.statistics.pair_lists import PairList, count_listed
+from gapbench_leaderboard.statistics.pairs import once
+from gapbench_leaderboard.statistics.rank import Variant, check_variant, tau
 
 TOLERANCE = 0.2
 

@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from .cells import NumberFormat, is_empty, is_missing, remedy
-from .errors import TableError
+from gapbench_base.errors import TableError
+from gapbench_leaderboard.statistics.cells import NumberFormat, is_empty, is_missing, remedy
 
 EXACT = 2**53
 """Whole numbers up to here are exact as float64."""

@@ -7,8 +7,16 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ._compile import compiled
-from .pairs import LANES, Multiplicities, Order, PairCounts, count_pairs, once, order_of
+from gapbench_leaderboard.statistics._compile import compiled
+from gapbench_leaderboard.statistics.pairs import (
+    LANES,
+    Multiplicities,
+    Order,
+    PairCounts,
+    count_pairs,
+    once,
+    order_of,
+)
 
 Variant = Literal["a", "b"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ._compile import compiled
-from .pairs import Order
-from .rank import paired_vectors
+from gapbench_leaderboard.statistics._compile import compiled
+from gapbench_leaderboard.statistics.pairs import Order
+from gapbench_leaderboard.statistics.rank import paired_vectors
 
 
 def precision_at_k(x: ArrayLike, y: ArrayLike, k: int) -> float:

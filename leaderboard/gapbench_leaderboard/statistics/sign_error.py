@@ -9,8 +9,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from .configurations import TableError, check_axes, gather, numeric, require_columns
-from .granulated import axis_cells
+from gapbench_leaderboard.statistics.configurations import (
+    TableError,
+    check_axes,
+    gather,
+    numeric,
+    require_columns,
+)
+from gapbench_leaderboard.statistics.granulated import axis_cells
 
 SMALLEST_EFFECTIVE_SIZE = 12.0
 _CHUNK = 2_000_000

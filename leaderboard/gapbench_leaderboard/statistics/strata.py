@@ -9,19 +9,25 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from .configurations import TableError, axis_codes, group_codes, numeric, require_columns
-from .grouped import Groups
-from .intervals import Sampling, interval
-from .pairs import count_pairs, lay_out, order_of
-from .rank import Variant, check_variant, tau
-from .resampling import (
+from gapbench_leaderboard.statistics.configurations import (
+    TableError,
+    axis_codes,
+    group_codes,
+    numeric,
+    require_columns,
+)
+from gapbench_leaderboard.statistics.grouped import Groups
+from gapbench_leaderboard.statistics.intervals import Sampling, interval
+from gapbench_leaderboard.statistics.pairs import count_pairs, lay_out, order_of
+from gapbench_leaderboard.statistics.rank import Variant, check_variant, tau
+from gapbench_leaderboard.statistics.resampling import (
     FEW_CONFIGURATIONS,
     deletion_numbers,
     deletions,
     draw_configurations,
     generator,
 )
-from .signs import Signs, in_groups, signs_of
+from gapbench_leaderboard.statistics.signs import Signs, in_groups, signs_of
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ._compile import compiled
-from .calibration import accuracy, isotonic_curve, pool
-from .pairs import order_of
+from gapbench_leaderboard.statistics._compile import compiled
+from gapbench_leaderboard.statistics.calibration import accuracy, isotonic_curve, pool
+from gapbench_leaderboard.statistics.pairs import order_of
 
 
 @dataclass(frozen=True)

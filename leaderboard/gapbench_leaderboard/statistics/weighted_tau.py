@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ._compile import compiled
+from gapbench_leaderboard.statistics._compile import compiled
 
 
 def tau_b_rows(

@@ -9,8 +9,8 @@ import pytest
 import gapbench
 from benchmark.submission.adversaries import BENIGN
 from benchmark.tiny_suite import TINY
-from gapbench.submission import bubblewrap
-from gapbench.submission.launching import Host
+from gapbench.sandbox import bubblewrap
+from gapbench.sandbox.launching import Host
 from gapbench.submission.submitting import submit
 
 WALLS = bubblewrap.unavailable()

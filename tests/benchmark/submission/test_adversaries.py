@@ -10,11 +10,11 @@ import gapbench
 from benchmark.submission.adversaries import ADVERSARIES, BENIGN, HARMLESS, PLACE
 from benchmark.submission.conftest import WALLS
 from gapbench import GapbenchError
-from gapbench.submission.entry import load_entries
-from gapbench.submission.fleet import Fleet
-from gapbench.submission.limits import Limits
-from gapbench.submission.population import open_population
-from gapbench.submission.source import read_source
+from gapbench.population.stored import open_population
+from gapbench.runs.entries import load_entries
+from gapbench.sandbox.fleet import Fleet
+from gapbench.sandbox.limits import Limits
+from gapbench.sandbox.source import read_source
 from gapbench.submission.submitting import submit, task_for
 
 LIMITS = Limits(seconds=4, load_seconds=4)

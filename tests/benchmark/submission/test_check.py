@@ -16,11 +16,11 @@ import gapbench.testing
 from benchmark.submission.adversaries import ADVERSARIES, BENIGN, PLACE, body
 from benchmark.submission.conftest import WALLS
 from gapbench import GapbenchError
+from gapbench.checking import check as checking
+from gapbench.checking.invariances import summary
+from gapbench.checking.population import AUDITED, INDEX, check_population
 from gapbench.invariance.transformations import KINDS
-from gapbench.submission import checking
-from gapbench.submission.check_population import AUDITED, INDEX, check_population
-from gapbench.submission.invariances import summary
-from gapbench.submission.limits import Limits
+from gapbench.sandbox.limits import Limits
 
 
 @pytest.fixture(scope="module")
@@ -250,7 +250,7 @@ def test_a_cache_that_cannot_be_used_or_is_damaged_is_told(cache, monkeypatch, t
 def test_a_check_imports_no_torch_on_the_trusted_side():
     """Its processes have imported it already; importing it a third time takes seconds."""
     code = (
-        "import sys; import gapbench.submission.checking, gapbench.commands.check; "
+        "import sys; import gapbench.checking.check, gapbench.commands.check; "
         "sys.exit('torch' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], env=environment_with_path(), capture_output=True)

@@ -12,7 +12,7 @@ from benchmark.submission.adversaries import BENIGN
 from benchmark.submission.conftest import WALLS
 from gapbench import GapbenchError
 from gapbench.cli import cli
-from gapbench.population.intact import restoring_command
+from gapbench.runs.intact import restoring_command
 from gapbench.submission.submitting import submit
 from gapbench.submission.verifying import verify
 

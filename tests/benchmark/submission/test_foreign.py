@@ -13,8 +13,8 @@ from torch import nn
 import gapbench
 from gapbench import GapbenchError
 from gapbench.cli import cli
-from gapbench.submission.foreign import load_network, make_network, read_examples, read_state
-from gapbench.submission.importing import import_population
+from gapbench.foreign.importing import import_population
+from gapbench.foreign.networks import load_network, make_network, read_examples, read_state
 
 FACTORY = """
 from torch import nn

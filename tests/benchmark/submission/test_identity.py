@@ -13,10 +13,10 @@ from benchmark.submission.conftest import WALLS
 from benchmark.tiny_suite import TINY
 from gapbench import GapbenchError
 from gapbench.cli import cli
-from gapbench.joining import join
-from gapbench.population.identity import identity_of
-from gapbench.submission.entry import load_entries, write_entry
-from gapbench.submission.population import open_population
+from gapbench.population.stored import open_population
+from gapbench.runs.entries import load_entries, write_entry
+from gapbench.runs.identity import identity_of
+from gapbench.runs.joining import join
 from gapbench_leaderboard.board.mirror import entry_records, group, leaderboard_identifier
 
 

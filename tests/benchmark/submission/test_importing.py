@@ -12,9 +12,9 @@ from torch import nn
 
 from gapbench import GapbenchError
 from gapbench.cli import cli
-from gapbench.submission.import_errors import allowance
-from gapbench.submission.import_table import half_unit
-from gapbench.submission.importing import import_population
+from gapbench.foreign.importing import import_population
+from gapbench.foreign.table import half_unit
+from gapbench.foreign.train_errors import allowance
 from gapbench_leaderboard.scores import TableError
 
 NETS = """

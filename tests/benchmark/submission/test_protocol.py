@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gapbench import GapbenchError
-from gapbench.submission.entry import read_entry
-from gapbench.submission.limits import Limits
-from gapbench.submission.protocol import Garbled, clean, frame, number, parse_line, read_frame
-from gapbench.submission.watch import _below
+from gapbench.runs.entries import read_entry
+from gapbench.sandbox.limits import Limits
+from gapbench.sandbox.protocol import Garbled, clean, frame, number, parse_line, read_frame
+from gapbench.sandbox.watch import _below
 
 
 @given(st.dictionaries(st.text(), st.integers() | st.text() | st.none()), st.binary(max_size=2**17))
@@ -114,6 +114,6 @@ def test_an_entry_from_anybody_is_checked(change, words, entered_once, tmp_path)
 
 
 def _plain(entry):
-    from gapbench.submission.entry import plain
+    from gapbench.runs.entries import plain
 
     return plain(entry)

@@ -17,13 +17,13 @@ from benchmark.submission.adversaries import ADVERSARIES, BENIGN
 from benchmark.submission.conftest import WALLS, needs_sandbox
 from gapbench import GapbenchError
 from gapbench.proxies.results import Measurement
-from gapbench.submission.comparing import compare, outcome_of
-from gapbench.submission.entry import is_verified, load_entries, write_entry
+from gapbench.runs.comparing import compare, outcome_of
+from gapbench.runs.entries import is_verified, load_entries, write_entry
+from gapbench.sandbox.limits import Limits
 from gapbench.submission.fresh import fresh_suite, toml_text
-from gapbench.submission.limits import Limits
 from gapbench.submission.submitting import submit
 from gapbench.submission.verifying import disagreement, role_of, verify
-from gapbench.suite import list_suites, load_options, load_suite, parse_suite
+from gapbench.suites.suite import list_suites, load_options, load_suite, parse_suite
 
 NORM = BENIGN["a_norm"]
 
@@ -217,10 +217,10 @@ class Killed(BaseException):
     ("module", "function", "calls"),
     [
         ("gapbench.submission.submitting.request_for", None, 0),
-        ("gapbench.population.store.Store.add_measurements", None, 7),
-        ("gapbench_leaderboard.board.files.os.replace", "entry", 0),
+        ("gapbench.runs.store.Store.add_measurements", None, 7),
+        ("gapbench_base.files.os.replace", "entry", 0),
         ("gapbench.submission.submitting._build_board", None, 0),
-        ("gapbench_leaderboard.board.files.os.replace", "board", 2),
+        ("gapbench_base.files.os.replace", "board", 2),
     ],
 )
 def test_stopped_at_a_chosen_point_it_is_the_same(

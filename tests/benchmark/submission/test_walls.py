@@ -9,11 +9,11 @@ import pytest
 
 import gapbench
 from benchmark.submission.conftest import needs_sandbox
-from gapbench.submission import bubblewrap, seccomp
-from gapbench.submission.handover import Handover
-from gapbench.submission.limits import Limits
-from gapbench.submission.sandbox import Session
-from gapbench.submission.source import source_of
+from gapbench.sandbox import bubblewrap, seccomp
+from gapbench.sandbox.handover import Handover
+from gapbench.sandbox.limits import Limits
+from gapbench.sandbox.sandbox import Session
+from gapbench.sandbox.source import source_of
 
 RAW = """
 import ctypes, errno, json, os, sys, threading
@@ -94,7 +94,7 @@ print(json.dumps({
     "values": sorted(set(os.environ.values())), "tmp": writable("/tmp/x"), "root": writable("/x"),
     "packages": writable("/packages/x"), "dev": writable("/dev/x"), "library": writable(os.__file__ + "x"),
     "passwd": readable("/etc/passwd"), "interfaces": found("/sys/class/net"),
-    "tasks": imports("gapbench_tasks.images"), "seeds": imports("gapbench_tasks.seeds"),
+    "tasks": imports("gapbench_tasks.images"), "seeds": imports("gapbench_base.seeds"),
     "digits": found(os.path.join(sys.prefix, "lib", f"python3.{sys.version_info[1]}", "site-packages",
                                  "sklearn", "datasets", "data")) or [],
     "processes": [p for p in os.listdir("/proc") if p.isdigit()],

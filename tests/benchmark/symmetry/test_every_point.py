@@ -7,9 +7,9 @@ from torch import nn
 import gapbench
 from benchmark.symmetry import zoo
 from benchmark.symmetry.siblings import siblings
-from gapbench.errors import GapbenchError
 from gapbench.symmetry import find
 from gapbench.symmetry.canonical import CannotBalance
+from gapbench_base.errors import GapbenchError
 
 NORMALISATIONS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.LayerNorm, nn.GroupNorm, nn.RMSNorm)
 # Networks with weights that are read as numbers: nothing moves them without changing the function.

@@ -1,0 +1,1 @@
+"""Whether a proxy is valid, pure, repeatable, and what it is invariant to."""

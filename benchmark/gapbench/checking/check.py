@@ -1,0 +1,147 @@
+"""Check a proxy on a small population: what `gapbench check` and `gapbench.testing` do."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from gapbench.checking import findings
+from gapbench.checking.findings import Evidence
+from gapbench.checking.invariances import audit, summary
+from gapbench.checking.population import RANKED, AuditCase, CheckPopulation, check_population
+from gapbench.checking.report import FAIL, INFORMATION, Point, Report
+from gapbench.checking.trials import Bench
+from gapbench.proxies.results import Measurement
+from gapbench.sandbox import bubblewrap
+from gapbench.sandbox.described import choose, options_with
+from gapbench.sandbox.fleet import Fleet
+from gapbench.sandbox.launching import Host
+from gapbench.sandbox.limits import Limits
+from gapbench.sandbox.source import read_source
+from gapbench_base.errors import GapbenchError
+
+Say = Callable[[str], None]
+POINTS = (
+    "loads",
+    "isolation",
+    "purity",
+    "values",
+    "variation",
+    "repeatability",
+    "seeds",
+    "families",
+    "cost",
+    "invariances",
+    "baselines",
+)
+"""The points of a report, in order."""
+
+OTHER_SEEDS = (1, 2, 3)
+LIMITS = Limits(seconds=20.0)
+
+
+def check(
+    file: str | os.PathLike[str],
+    *,
+    proxy: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    limits: Limits = LIMITS,
+    unsandboxed: bool = False,
+    say: Say = lambda text: None,
+    hosts: Sequence[Host] | None = None,
+) -> Report:
+    """Check the proxy in `file`; see `POINTS`. In the sandbox where this machine has one, unless `unsandboxed`.
+
+    Raises `GapbenchError` for wrong usage; whatever the proxy does is in the report.
+    """
+    started = time.monotonic()
+    source = read_source(file)
+    prepared = check_population(say)
+    population = prepared.population
+    safe = not unsandboxed and not bubblewrap.unavailable()
+    fleet = Fleet(
+        source,
+        limits,
+        sandboxed=safe,
+        workers=2,
+        packages=population.packages(),
+        hosts=hosts,
+        preload=("timm.models", "torchvision.models"),
+    )
+    with fleet:
+        loaded = fleet.describe()
+
+        def report(points: Sequence[Point], name: str) -> Report:
+            order = [point for wanted in POINTS for point in points if point.name == wanted]
+            return Report(name, tuple(order), safe, time.monotonic() - started)
+
+        points = [findings.loads(loaded)]
+        if loaded.reason:
+            if loaded.violations:
+                points.append(findings.isolation(loaded.violations))
+            return report(points, source.file_name)
+        try:
+            description = choose(loaded, proxy)
+            chosen = options_with(description, dict(options or {}))
+        except GapbenchError as error:
+            if proxy is not None or options:
+                raise  # wrong usage
+            points = [Point("loads", FAIL, str(error), "register exactly one proxy, or choose with --proxy")]
+            return report(points, source.file_name)
+        fleet.proxy, fleet.options = description["name"], chosen
+        evidence = _measure(fleet, prepared, loaded.violations, description["name"])
+        points += findings.judge(evidence)
+        if evidence.audits is not None:
+            points.append(evidence.audits)
+        return report(points, description["name"])
+
+
+def _measure(fleet: Fleet, prepared: CheckPopulation, violations: tuple[str, ...], name: str) -> Evidence:
+    """All networks once on either side, in opposite orders; some with other seeds; the audit."""
+    population = prepared.population
+    ranked = [m for m in population.members if m.configuration.family in RANKED]
+    forward = [(member.key, 0) for member in population.members]
+    with (
+        Bench(fleet, prepared.packed, prepared.modules, disturbed=False) as here,
+        Bench(fleet, prepared.packed, prepared.modules, disturbed=True) as there,
+        ThreadPoolExecutor(2) as pool,
+    ):
+        second = pool.submit(there.run, forward[::-1])
+        first = here.run(forward)
+        others = second.result()
+        evidence = Evidence(
+            name=name,
+            population=population,
+            ranked=tuple(ranked),
+            first=first,
+            second=others,
+            violations=violations,
+            limits=fleet.limits,
+            ended=0,
+            baselines=prepared.baselines,
+        )
+        valued = any(answer.measurement.value is not None for answer in first.values())
+        if valued and not evidence.all_violations():
+            audits = pool.submit(_audits, there, prepared)
+            more = here.run([(m.key, seed) for m in ranked[::3] for seed in OTHER_SEEDS])
+            evidence.first = {**first, **more}
+            evidence.audits = audits.result()
+        evidence.ended = here.ends + there.ends
+        return evidence
+
+
+def _audits(bench: Bench, prepared: CheckPopulation) -> Point:
+    """The invariances of one network of each audited family."""
+
+    def measure(case: AuditCase) -> Measurement:
+        return bench.measure(prepared.audit_network(case), 0).measurement
+
+    lines = [
+        f"{family}: {line}"
+        for family, results in audit(measure, prepared.audits).items()
+        for line in summary(results).splitlines()
+    ]
+    return Point("invariances", INFORMATION, "\n".join(lines) or "no network to audit")

@@ -1,0 +1,64 @@
+"""What `gapbench check` found, point by point."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+PASS, FAIL, WARNING, INFORMATION = "pass", "fail", "warning", "information"
+
+
+@dataclass(frozen=True)
+class Point:
+    """One thing that was looked at. `status`: pass, fail, warning or information; `advice` says what to change."""
+
+    name: str
+    status: str
+    text: str
+    advice: str = ""
+
+
+@dataclass(frozen=True)
+class Report:
+    """All points, in the order of `gapbench.checking.check.POINTS`; a point that could not be looked at is
+    missing."""
+
+    proxy: str
+    points: tuple[Point, ...]
+    sandboxed: bool
+    seconds: float = 0.0
+
+    @property
+    def passed(self) -> bool:
+        """Whether no point failed."""
+        return not any(point.status == FAIL for point in self.points)
+
+    def point(self, name: str) -> Point:
+        """One point by name. Raises `KeyError` if it was not looked at."""
+        for point in self.points:
+            if point.name == name:
+                return point
+        raise KeyError(name)
+
+    def text(self) -> str:
+        """For people."""
+        width = max(len(point.name) for point in self.points)
+        lines = []
+        for point in self.points:
+            mark = {PASS: "ok", FAIL: "FAIL", WARNING: "note", INFORMATION: "    "}[point.status]
+            head, *rest = point.text.split("\n")
+            lines.append(f"{mark:>4}  {point.name:<{width}}  {head}")
+            lines += [f"{'':>4}  {'':<{width}}  {line}" for line in rest]
+            if point.advice and point.status in (FAIL, WARNING):
+                lines.append(f"{'':>4}  {'':<{width}}  -> {point.advice}")
+        return "\n".join(lines)
+
+    def as_dict(self) -> dict[str, Any]:
+        """As plain JSON."""
+        return {
+            "proxy": self.proxy,
+            "passed": self.passed,
+            "sandboxed": self.sandboxed,
+            "seconds": self.seconds,
+            "points": [asdict(point) for point in self.points],
+        }

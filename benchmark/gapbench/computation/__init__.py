@@ -1,0 +1,1 @@
+"""What a network computes: its traced operations, linear maps and Lipschitz constants."""

@@ -1,0 +1,1 @@
+"""Networks that were trained elsewhere: measured alone, or imported as a population."""

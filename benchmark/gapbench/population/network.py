@@ -1,0 +1,85 @@
+"""A cell's task and network: untrained, and as its weight file has it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from gapbench.population.facts import task_of
+from gapbench.population.stored import Member, Population
+from gapbench.runs.weights import load_weights, weights_path
+from gapbench.sandbox.handover import Handover
+from gapbench.suites.suite import Configuration
+from gapbench_base.seeds import named_seed
+from gapbench_models import build_model
+from gapbench_tasks import Task
+from gapbench_tasks.selection import stratified_subset
+
+
+def untrained(configuration: Configuration, seed: int, task: Task) -> nn.Module:
+    """The untrained network of a cell."""
+    values = configuration.training
+    return build_model(
+        configuration.family,
+        configuration.width,
+        task.input_shape,
+        task.num_classes,
+        named_seed("initialisation", seed),
+        depth=values.depth,
+        dropout=values.dropout,
+        init_scale=values.init_scale,
+    )
+
+
+def trained_networks(
+    configuration: Configuration, task: Task, path: Path, sha256: str | None, device: str = "cpu"
+) -> tuple[nn.Module, nn.Module]:
+    """A cell's network as trained and as initialised, in eval mode, from its weight file.
+
+    The architecture is built without dropout, which plays no part in eval mode and would show the rate, and
+    at a fixed seed; all values come from the weight file. Raises `GapbenchError` where that is damaged.
+    """
+    initial, final = load_weights(path, sha256)
+    networks = []
+    for state in (final, initial):
+        network = build_model(
+            configuration.family,
+            configuration.width,
+            task.input_shape,
+            task.num_classes,
+            0,
+            depth=configuration.training.depth,
+        )
+        network.load_state_dict(state)
+        networks.append(network.to(device).eval())
+    return networks[0], networks[1]
+
+
+def measured_examples(task: Task, samples: int, seed: int) -> NDArray[np.int64]:
+    """Indices of the fixed, seeded, stratified subset of the training set that derivatives are taken on."""
+    labels = task.train.targets.numpy()
+    if samples >= len(labels):
+        return np.arange(len(labels))
+    return stratified_subset(labels, samples, "measure_samples", seed)
+
+
+def handover_of(member: Member, population: Population) -> Handover:
+    """What a sandbox gets of one trained network of an open population."""
+    task = task_of(member.configuration, population.data_dir)
+    path = weights_path(population.folder, member.key)
+    trained, initial = trained_networks(member.configuration, task, path, member.sha256)
+    suite = population.suite
+    chosen = torch.from_numpy(measured_examples(task, suite.samples, suite.measure_seed))
+    return Handover(
+        model=trained,
+        initial=initial,
+        inputs=task.train.inputs[chosen],
+        targets=task.train.targets[chosen],
+        all_inputs=task.train.inputs,
+        all_targets=task.train.targets,
+        loss=suite.loss,
+    )

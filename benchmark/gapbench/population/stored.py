@@ -1,0 +1,102 @@
+"""A trained population as a submission sees it: the networks that can be measured, and what identifies it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from gapbench.runs.identity import Identity
+from gapbench.suites.suite import Configuration, Suite, parse_suite
+from gapbench_base.errors import GapbenchError
+
+
+@dataclass(frozen=True)
+class Member:
+    """A trained network: its key, the checksum of its weight file, and how it was made."""
+
+    key: str
+    sha256: str
+    configuration: Configuration
+
+
+@dataclass(frozen=True)
+class Population:
+    """The measurable networks of a run, and which population they belong to."""
+
+    folder: Path
+    data_dir: str
+    suite: Suite
+    members: tuple[Member, ...]
+    identity: Identity
+    device: str = field(default="cpu")
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the whole population (`gapbench.runs.identity`)."""
+        return self.identity.fingerprint
+
+    def is_that_of(self, entry: Mapping[str, Any]) -> bool:
+        """Whether an entry was measured on this population."""
+        return entry["population"]["fingerprint"] in (self.fingerprint, self.identity.earlier)
+
+    def packages(self) -> list[str]:
+        """Top-level packages, beyond gapbench's and the common libraries, that the networks come from."""
+        from gapbench_models import describe
+
+        known = {"gapbench_models", "torch", "torchvision", "timm"}
+        builders = {describe(m.configuration.family).builder for m in self.members}
+        return sorted({builder.partition(".")[0].partition(":")[0] for builder in builders} - known)
+
+    def one_of_each(self) -> list[Member]:
+        """The first member of every task and family, in the order of the plan."""
+        found: dict[tuple[str, str], Member] = {}
+        for member in self.members:
+            found.setdefault((member.configuration.task, member.configuration.family), member)
+        return list(found.values())
+
+
+def open_population(
+    run: str | os.PathLike[str], data_dir: str | os.PathLike[str] | None = None
+) -> Population:
+    """Open the trained networks of a run's folder.
+
+    Raises `GapbenchError` if there is no run, no trained network, or the tasks' data are not to be had; and where
+    weight files are damaged, naming them and the command that restores them.
+    """
+    from gapbench.population.facts import facts_source
+    from gapbench.population.plan import plan
+    from gapbench.runs.identity import identity_of
+    from gapbench.runs.intact import require_intact
+    from gapbench.runs.store import Store
+    from gapbench_tasks.folder import data_folder
+
+    folder = Path(run)
+    if not folder.is_dir():
+        raise GapbenchError(f"There is no run {folder}. Train one first: gapbench run quick --out {folder}")
+    with Store(folder, readonly=True) as store:
+        stored = store.meta("suite")
+        rows = {row["cell"]: row for row in store.cells()}
+        planned, environments = store.meta("plan") or (), store.environments()
+    if stored is None:
+        raise GapbenchError(f"{folder} has a run.sqlite, but no suite was run there yet.")
+    if stored.get("imported"):
+        raise GapbenchError(
+            f"{folder} is an imported population: gapbench cannot build its networks apart from their code, so "
+            "it takes no submissions. Register the proxy in Python and import the table again."
+        )
+    suite = parse_suite(stored["text"], f"of {folder}")
+    data = str(data_folder(data_dir))
+    members = []
+    for cell in plan(suite, facts_source(data)):
+        row = rows.get(cell.key)
+        if row is None or row["status"] not in ("converged", "not_converged"):
+            continue
+        members.append(Member(cell.key, row["weights_sha256"], cell.configuration))
+    if not members:
+        raise GapbenchError(f"{folder} has no trained network yet. Train first: gapbench run {suite.name}")
+    require_intact(folder, [rows[member.key] for member in members], data_dir)
+    identity = identity_of(suite.text, planned, rows.values(), environments)
+    return Population(folder, data, suite, tuple(members), identity)

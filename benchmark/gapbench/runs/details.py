@@ -1,0 +1,32 @@
+"""What a measurement's details say that its value's reader must know: coverage of a symmetry, an ascent's end."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from gapbench_base.errors import GapbenchError
+
+COLUMNS = ("coverage", "converged")
+
+
+def stated(text: Any, where: str) -> dict[str, Any]:
+    """`coverage` ("whole group", "partly covered: ...", "no symmetry found") and `converged` (bool) of a JSON text,
+    each None where the details do not say. Raises `GapbenchError` naming `where` for a text that is no JSON."""
+    if not isinstance(text, str) or not any(f'"{name}"' in text for name in COLUMNS):
+        return dict.fromkeys(COLUMNS)
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise GapbenchError(f"{where} is damaged: its details are no JSON ({error}).") from None
+    return noted(found if isinstance(found, Mapping) else {})
+
+
+def noted(details: Mapping[str, Any]) -> dict[str, Any]:
+    """The same of details as they are."""
+    coverage, converged = details.get("coverage"), details.get("converged")
+    return {
+        "coverage": coverage if isinstance(coverage, str) and coverage else None,
+        "converged": converged if isinstance(converged, bool) else None,
+    }

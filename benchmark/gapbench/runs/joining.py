@@ -1,0 +1,246 @@
+"""Several runs of one suite, and entries measured on it, as one board."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gapbench_base.errors import GapbenchError
+
+if TYPE_CHECKING:
+    from gapbench.runs.run import Run
+
+
+def join(runs: Sequence[str | os.PathLike[str]], entries: Sequence[str | os.PathLike[str]], out: Path) -> Run:
+    """The networks, measurements and entries of all runs, as a run whose board is written to `out`.
+
+    A network that several runs trained to the same weights counts once, and so does a measurement; a network
+    that failed in one run gives way to its result in another. `entries` are files of submissions measured on
+    the same networks.
+
+    Raises `GapbenchError` where the runs do not fit: another suite or another text of it, other data or another
+    protocol of a task, the same network trained to other weights, a label with two meanings, an entry of
+    another population.
+    """
+    from gapbench.runs.identity import identity_of
+    from gapbench.runs.run import open_run
+    from gapbench.runs.belonging import checksums_of
+
+    folders = [Path(folder) for folder in runs]
+    records = [_records(folder) for folder in folders]
+    if len({_suite_text(folder) for folder in folders}) == 1:
+        _same_data(folders, records)
+    opened = [open_run(folder) for folder in folders]
+    first = opened[0]
+    for run in opened[1:]:
+        _same_suite(first, run)
+    owner = _owners(opened, records)
+    requests = _by_label(opened)
+    _same_generations(opened)
+    rows = {cell: records[number][cell] for cell, number in owner.items()}
+    submitted = _entries(opened, entries, set(requests), rows)
+    joined = _joined(opened, owner, tuple(requests.values()), submitted, out)
+    identity = identity_of(first.suite.text, joined.cells, rows.values(), _environments(opened))
+    checksums = checksums_of(rows.values())
+    return replace(joined, identity=identity, checksums=checksums)
+
+
+def _same_suite(first: Run, other: Run) -> None:
+    one, two = first.suite, other.suite
+    if (one.name, one.version, one.text, one.axes) == (two.name, two.version, two.text, two.axes):
+        return
+    what = (
+        f"{first.folder} is a run of {one.name} version {one.version}, {other.folder} of {two.name} version "
+        f"{two.version}"
+        if (one.name, one.version) != (two.name, two.version)
+        else f"{first.folder} and {other.folder} are runs of different texts of {one.name} version {one.version}"
+    )
+    raise GapbenchError(f"Only runs of one suite can share a board: {what}.")
+
+
+def _records(folder: Path) -> dict[str, dict[str, Any]]:
+    from gapbench.runs.store import Store
+
+    with Store(folder, readonly=True) as store:
+        return {row["cell"]: dict(row) for row in store.cells()}
+
+
+def _environments(runs: Sequence[Run]) -> list[dict[str, Any]]:
+    from gapbench.runs.store import Store
+
+    found = []
+    for run in runs:
+        with Store(run.folder, readonly=True) as store:
+            found += store.environments()
+    return found
+
+
+def _suite_text(folder: Path) -> str | None:
+    from gapbench.runs.store import Store
+
+    with Store(folder, readonly=True) as store:
+        stored = store.meta("suite")
+    return stored.get("text") if isinstance(stored, dict) else None
+
+
+def _same_data(folders: Sequence[Path], records: Sequence[dict[str, dict[str, Any]]]) -> None:
+    """One fingerprint and protocol for each task and its options, over all runs."""
+    seen: dict[str, tuple[str, Path]] = {}
+    for place, rows in zip(folders, records):
+        for row in rows.values():
+            try:
+                description = json.loads(row["description"])
+            except ValueError:  # said when the run is opened
+                continue
+            task = description.get("task")
+            if not isinstance(task, dict):
+                continue
+            key = json.dumps([task.get("name"), task.get("options")], sort_keys=True)
+            state = json.dumps(
+                [task.get("fingerprint"), task.get("version"), description.get("protocol")], sort_keys=True
+            )
+            known, folder = seen.setdefault(key, (state, place))
+            if known != state:
+                what = ("data (fingerprint)", "version of the task", "protocol of training")
+                differing = [n for n, a, b in zip(what, json.loads(known), json.loads(state)) if a != b]
+                raise GapbenchError(
+                    f"{place} and {folder} cannot share a board: {task.get('name')} has another "
+                    f"{' and another '.join(differing)} in one than in the other."
+                )
+
+
+def _owners(runs: Sequence[Run], records: Sequence[dict[str, dict[str, Any]]]) -> dict[str, int]:
+    """For each network the run whose result counts."""
+    owner: dict[str, int] = {}
+    for number, rows in enumerate(records):
+        for cell, row in rows.items():
+            if cell not in owner or records[owner[cell]][cell]["status"] == "failed":
+                owner[cell] = number
+                continue
+            kept = records[owner[cell]][cell]
+            if row["status"] == "failed":
+                continue
+            same = all(row[name] == kept[name] for name in ("status", "weights_sha256", "gap", "test_error"))
+            if not same:
+                raise GapbenchError(
+                    f"The network {cell} was trained to other weights in {runs[number].folder} than in "
+                    f"{runs[owner[cell]].folder} (other hardware or software). Measurements of one do not belong "
+                    "to the other: give the runs boards of their own, and compare them with `gapbench diff`."
+                )
+    return owner
+
+
+def _by_label(runs: Sequence[Run]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for run in runs:
+        for request in run.proxies:
+            if found.setdefault(request.label, request) != request:
+                raise GapbenchError(
+                    f"The label {request.label!r} stands for other options in {run.folder} than in another run."
+                )
+    return found
+
+
+def _same_generations(runs: Sequence[Run]) -> None:
+    """One version and protocol of each proxy over all runs: values of two are never ranked together."""
+    from gapbench.runs.store import Store
+    from gapbench.runs.tables import generations
+
+    seen: dict[str, tuple[str, Path]] = {}
+    for run in runs:
+        with Store(run.folder, readonly=True) as store:
+            own = generations(store, run.cells)
+        for label, generation in own.items():
+            known, folder = seen.setdefault(label, (generation, run.folder))
+            if known != generation:
+                raise GapbenchError(
+                    f"{label} was measured with another version or other options in {run.folder} than in {folder}: "
+                    "run both with one version of gapbench first."
+                )
+
+
+def _entries(
+    runs: Sequence[Run],
+    files: Sequence[str | os.PathLike[str]],
+    labels: set[str],
+    rows: dict[str, dict[str, Any]],
+) -> tuple[dict[str, Any], ...]:
+    from gapbench.runs.belonging import checksums_of, other_weights
+    from gapbench.runs.entries import read_entry
+
+    cells = {cell for run in runs for cell in run.population["cell"]}
+    found: dict[str, dict[str, Any]] = {}
+    for entry in [e for run in runs for e in run.entries] + [read_entry(file) for file in files]:
+        strange = set(entry["values"]) - cells
+        if strange:
+            raise GapbenchError(
+                f"The entry {entry['label']} was measured on {len(strange)} networks that the runs do not have, "
+                f"such as {min(strange)[:40]}: it belongs to another population."
+            )
+        changed = other_weights(entry, checksums_of(rows.values()))
+        if changed:
+            raise GapbenchError(
+                f"The entry {entry['label']} was measured on other weights of {len(changed)} networks than the "
+                f"runs have, such as {changed[0]}: it belongs to another population. Submit its source "
+                "to one of the runs."
+            )
+        other = next((e for e in found.values() if e["label"] == entry["label"]), None)
+        if entry["label"] in labels or (other is not None and other["id"] != entry["id"]):
+            raise GapbenchError(f"The label {entry['label']!r} stands for two different proxies.")
+        known = found.setdefault(entry["id"], entry)
+        if len(entry["verifications"]) > len(known["verifications"]):
+            found[entry["id"]] = entry
+    return tuple(sorted(found.values(), key=lambda entry: (entry["name"], entry["version"])))
+
+
+def _joined(
+    runs: Sequence[Run],
+    owner: dict[str, int],
+    requests: tuple[Any, ...],
+    entries: tuple[dict[str, Any], ...],
+    out: Path,
+) -> Run:
+    import pandas as pd
+
+    from gapbench.runs.tables import entry_table
+
+    plan = tuple(dict.fromkeys(cell for run in runs for cell in run.cells))
+    parts = [
+        run.population[[owner.get(cell) == number for cell in run.population["cell"]]]
+        for number, run in enumerate(runs)
+    ]
+    position = {cell: number for number, cell in enumerate(plan)}
+    population = pd.concat(parts, ignore_index=True)
+    population = population.sort_values("cell", key=lambda c: c.map(position), kind="stable")
+    measured = pd.concat(
+        [*(run.measurements for run in runs), *(entry_table(entry) for entry in entries)], ignore_index=True
+    )
+    measured = measured[measured["cell"].isin(population["cell"])]
+    identity = ["cell", "proxy"]
+    if "repeat" in measured.columns:
+        measured = measured.assign(repeat=measured["repeat"].fillna(0).astype(int))
+        identity.append("repeat")
+    usable = measured["status"].map({"ok": 0, "not_applicable": 1}).fillna(2)
+    measured = (
+        measured.assign(order=usable)
+        .sort_values("order", kind="stable")
+        .drop_duplicates(identity)
+        .drop(columns=["order"])
+        .sort_values(identity, key=lambda c: c.map(position) if c.name == "cell" else c)
+        .reset_index(drop=True)
+    )
+    return replace(
+        runs[0],
+        folder=out,
+        proxies=requests,
+        cells=plan,
+        population=population.reset_index(drop=True),
+        measurements=measured,
+        problems=tuple(dict.fromkeys(problem for run in runs for problem in run.problems)),
+        entries=entries,
+        sources=tuple(run.folder for run in runs),
+    )

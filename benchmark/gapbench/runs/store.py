@@ -1,0 +1,216 @@
+"""The run database: one SQLite file, written by the driver alone, in transactions.
+
+`cells` and `measurements` are insert-only, one row per finished result; a retried failure is a new row with
+the next `attempt`, and the latest attempt counts. `attempts` logs what was begun, so that a network that
+kills its worker is seen.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import sqlite3
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from gapbench_base.errors import DiskFull, GapbenchError
+
+FORMAT = 1
+
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
+CREATE TABLE IF NOT EXISTS cells (
+    cell TEXT NOT NULL, attempt INTEGER NOT NULL, description TEXT NOT NULL,
+    task TEXT NOT NULL, family TEXT NOT NULL, width REAL NOT NULL, seed INTEGER NOT NULL,
+    status TEXT NOT NULL CHECK (status IN ('converged', 'not_converged', 'diverged', 'failed')),
+    reason TEXT NOT NULL, train_error REAL, test_error REAL, gap REAL, loss_gap REAL,
+    train_loss REAL, test_loss REAL, parameters INTEGER, train_size INTEGER, test_size INTEGER,
+    epochs INTEGER, steps INTEGER, seconds REAL, history TEXT, source TEXT, shift INTEGER,
+    train_correct BLOB, test_correct BLOB, weights_sha256 TEXT, weights_bytes INTEGER, device TEXT,
+    finished REAL NOT NULL,
+    PRIMARY KEY (cell, attempt)) STRICT;
+CREATE TABLE IF NOT EXISTS measurements (
+    measurement TEXT NOT NULL, attempt INTEGER NOT NULL, cell TEXT NOT NULL, proxy TEXT NOT NULL,
+    label TEXT NOT NULL, description TEXT NOT NULL, value REAL, standard_error REAL, seconds REAL,
+    peak_memory REAL, status TEXT NOT NULL CHECK (status IN ('ok', 'not_applicable', 'failed')),
+    reason TEXT NOT NULL, details TEXT NOT NULL, device TEXT, finished REAL NOT NULL,
+    PRIMARY KEY (measurement, attempt)) STRICT;
+CREATE TABLE IF NOT EXISTS attempts (
+    key TEXT NOT NULL, begun REAL NOT NULL, worker INTEGER NOT NULL) STRICT;
+CREATE TRIGGER IF NOT EXISTS cells_keep BEFORE UPDATE ON cells
+    BEGIN SELECT RAISE(ABORT, 'cells is insert-only'); END;
+CREATE TRIGGER IF NOT EXISTS measurements_keep BEFORE UPDATE ON measurements
+    BEGIN SELECT RAISE(ABORT, 'measurements is insert-only'); END;
+CREATE TRIGGER IF NOT EXISTS cells_stay BEFORE DELETE ON cells
+    BEGIN SELECT RAISE(ABORT, 'cells is insert-only'); END;
+CREATE TRIGGER IF NOT EXISTS measurements_stay BEFORE DELETE ON measurements
+    BEGIN SELECT RAISE(ABORT, 'measurements is insert-only'); END;
+"""
+
+CELL_COLUMNS = (
+    "cell description task family width seed status reason train_error test_error gap loss_gap train_loss "
+    "test_loss parameters train_size test_size epochs steps seconds history source shift train_correct "
+    "test_correct weights_sha256 weights_bytes device"
+).split()
+MEASUREMENT_COLUMNS = (
+    "measurement cell proxy label description value standard_error seconds peak_memory status reason details "
+    "device"
+).split()
+KEY_COLUMN = {"cells": "cell", "measurements": "measurement"}
+
+
+@contextlib.contextmanager
+def disk_errors(path: Path) -> Iterator[None]:
+    """Turn "disk full" from SQLite or the file system into one clear message."""
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        space = shutil.disk_usage(path.parent).free if path.parent.exists() else 1
+        if code == sqlite3.SQLITE_FULL or (code == sqlite3.SQLITE_IOERR and space < 65536):
+            raise DiskFull(_full(path, error)) from error
+        raise GapbenchError(f"The run database {path} cannot be used: {error}") from error
+    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
+        raise GapbenchError(
+            f"The run database {path} is damaged or no database: {error}. Nothing was changed."
+        ) from error
+    except OSError as error:
+        if error.errno in (28, 122):  # ENOSPC, EDQUOT
+            raise DiskFull(_full(path, error)) from error
+        raise
+
+
+def _no_run(folder: Path) -> str:
+    if not folder.exists():
+        return f"{folder} is no run: there is no such folder."
+    if (folder.absolute().parent / "run.sqlite").is_file():
+        return f"{folder} is no run but lies within one: give {folder.parent}."
+    return f"{folder} is no run: it has no run.sqlite."
+
+
+def _full(path: Path, error: Exception) -> str:
+    return (
+        f"No space left for {path} ({error}). Every finished result is kept; free some space and give the "
+        "same command again to go on."
+    )
+
+
+class Store:
+    """An open run database. Use as a context manager; every write is one transaction."""
+
+    def __init__(self, folder: Path, *, readonly: bool = False):
+        self.path = folder / "run.sqlite"
+        if readonly and not (self.path.is_file() and self.path.stat().st_size):
+            raise GapbenchError(_no_run(folder))
+        with disk_errors(self.path):
+            if readonly:
+                self._db = sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=ro", uri=True)
+            else:
+                self._db = sqlite3.connect(self.path, isolation_level=None)
+                self._db.execute("PRAGMA journal_mode=WAL")
+                self._db.execute("PRAGMA synchronous=FULL")
+                self._db.executescript(SCHEMA)
+            self._db.row_factory = sqlite3.Row
+        written = self.meta("format")
+        if written is None and not readonly:
+            self.set_meta("format", FORMAT)
+        elif written != FORMAT:
+            self.close()
+            raise GapbenchError(
+                f"{self.path} has format {written}, this version of gapbench reads format {FORMAT}."
+            )
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._db.close()
+
+    def meta(self, name: str) -> Any:
+        """A stored JSON value, None where there is none."""
+        with disk_errors(self.path):
+            row = self._db.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
+        return None if row is None else self._json(row[0], name)
+
+    def environments(self) -> list[dict[str, Any]]:
+        """What the run was made with, one record per start of `gapbench run`, oldest first."""
+        with disk_errors(self.path):
+            rows = self._db.execute(
+                "SELECT value FROM meta WHERE name LIKE 'environment %' ORDER BY name"
+            ).fetchall()
+        return [self._json(row[0], "environment") for row in rows]
+
+    def _json(self, text: Any, name: str) -> Any:
+        try:
+            return json.loads(text)
+        except (ValueError, TypeError) as error:
+            raise GapbenchError(f"The run database {self.path} is damaged: its {name} is no JSON.") from error
+
+    def set_meta(self, name: str, value: Any) -> None:
+        with disk_errors(self.path):
+            self._db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (name, json.dumps(value)))
+
+    def begun(self, key: str, worker: int) -> None:
+        """Log that work on a cell or measurement began."""
+        with disk_errors(self.path):
+            self._db.execute("INSERT INTO attempts VALUES (?, ?, ?)", (key, time.time(), worker))
+
+    def add_cell(self, record: dict[str, Any]) -> None:
+        """Insert one finished cell; a record with the same key must be a failure that is being retried."""
+        self._insert("cells", CELL_COLUMNS, record)
+
+    def add_measurements(self, records: list[dict[str, Any]]) -> None:
+        """Insert finished measurements in one transaction."""
+        with disk_errors(self.path):
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                for record in records:
+                    self._insert("measurements", MEASUREMENT_COLUMNS, record)
+                self._db.execute("COMMIT")
+            except BaseException:
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+                raise
+
+    def _insert(self, table: str, columns: list[str], record: dict[str, Any]) -> None:
+        key = KEY_COLUMN[table]
+        with disk_errors(self.path):
+            row = self._db.execute(
+                f"SELECT attempt, status FROM {table} WHERE {key} = ? ORDER BY attempt DESC LIMIT 1",
+                (record[key],),
+            ).fetchone()
+            if row is not None and row["status"] != "failed":
+                raise GapbenchError(
+                    f"{table}: {record[key]} is already finished ({row['status']}); no result is overwritten."
+                )
+            attempt = 0 if row is None else row["attempt"] + 1
+            names = [*columns, "attempt", "finished"]
+            values = [record.get(column) for column in columns] + [attempt, time.time()]
+            marks = ", ".join("?" for _ in names)
+            self._db.execute(f"INSERT INTO {table} ({', '.join(names)}) VALUES ({marks})", values)
+
+    def cells(self) -> list[sqlite3.Row]:
+        """The latest attempt of every cell, in the order of first insertion."""
+        return self._latest("cells")
+
+    def measurements(self) -> list[sqlite3.Row]:
+        """The latest attempt of every measurement."""
+        return self._latest("measurements")
+
+    def _latest(self, table: str) -> list[sqlite3.Row]:
+        key = KEY_COLUMN[table]
+        with disk_errors(self.path):
+            return self._db.execute(
+                f"SELECT * FROM {table} AS a WHERE attempt = (SELECT MAX(attempt) FROM {table} AS b "
+                f"WHERE b.{key} = a.{key}) ORDER BY rowid"
+            ).fetchall()
+
+    def statuses(self, table: str) -> dict[str, str]:
+        """Key -> status of the latest attempt, for `cells` or `measurements`."""
+        return {row[KEY_COLUMN[table]]: row["status"] for row in self._latest(table)}

@@ -1,0 +1,188 @@
+"""The run database as tables with documented columns."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from gapbench.suites.columns import CELL_COLUMNS, EXTRA_COLUMNS, RECORDED_AXES
+from gapbench.runs.details import COLUMNS as DETAIL_COLUMNS
+from gapbench.runs.details import noted as noted_details
+from gapbench.runs.details import stated
+from gapbench_base.errors import GapbenchError
+from gapbench.suites.hyperparameters import Hyperparameters
+from gapbench_base.keys import content_key
+from gapbench.runs.store import Store
+from gapbench_tasks import task_options
+
+MEASUREMENT_COLUMNS = [
+    "cell",
+    "proxy",
+    "value",
+    "standard_error",
+    "seconds",
+    "status",
+    "reason",
+    "peak_memory",
+    "details",
+]
+
+
+def population_table(store: Store, cells: Sequence[str], axes: Sequence[str]) -> pd.DataFrame:
+    """One row per trained cell of the plan `cells`, in the plan's order.
+
+    `gap` = test error - train error (fractions), `loss_gap` the same in cross-entropy (nats); one column per
+    axis that is none of these (a training or test size that is an axis has the one column, which failed
+    networks fill as well); `seconds` of training; `shift` 1 where training and test inputs differ in
+    distribution; `source` of the data.
+    """
+    wanted = set(cells)
+    rows = {row["cell"]: dict(row) for row in store.cells() if row["cell"] in wanted}
+    described = {key: description_of(store, row) for key, row in rows.items()}
+    others = [axis for axis in axes if axis != "width"]
+    names = list(dict.fromkeys([*CELL_COLUMNS, *others, *EXTRA_COLUMNS]))
+    table = []
+    for key in cells:
+        if key in rows:
+            values = _axis_values(described[key], others)
+            known = {k: v for k, v in values.items() if k not in RECORDED_AXES or v is not None}
+            table.append({**rows[key], **known})
+    return pd.DataFrame(table, columns=names)
+
+
+def description_of(store: Store, row: Mapping[str, Any]) -> dict[str, Any]:
+    """A cell's description. Raises `GapbenchError` for a damaged row: one whose key is not that of its
+    description, or whose gap is not the difference of its errors."""
+    where = f"The run database {store.path} is damaged: network {row['cell']}"
+    try:
+        description = json.loads(row["description"])
+        whole = isinstance(description, dict) and content_key(description) == row["cell"]
+    except ValueError:
+        whole = False
+    if not whole:
+        raise GapbenchError(f"{where} has another description than the one that it was trained by.")
+    errors = [row[name] for name in ("train_error", "test_error", "gap")]
+    trained = row["status"] in ("converged", "not_converged")
+    if trained and (None in errors or abs(errors[1] - errors[0] - errors[2]) > 1e-9):
+        raise GapbenchError(f"{where} has a gap that is not its test error minus its train error.")
+    return dict(description)
+
+
+def _axis_values(description: Mapping[str, Any], axes: Sequence[str]) -> dict[str, Any]:
+    if "imported" in description:  # its axes are columns of somebody's table
+        return {axis: description["training"].get(axis) for axis in axes}
+    defaults_of_task = task_options(description["task"]["name"])
+    if "seed" in defaults_of_task:
+        defaults_of_task["data_seed"] = defaults_of_task.pop("seed")
+    options = defaults_of_task | description["task"]["options"]
+    defaults = Hyperparameters()
+    values: dict[str, Any] = {}
+    for axis in axes:
+        if axis in description["training"]:
+            values[axis] = description["training"][axis]
+        elif axis in options:
+            values[axis] = (
+                str(list(options[axis])) if isinstance(options[axis], list | tuple) else options[axis]
+            )
+        else:
+            values[axis] = getattr(defaults, axis, None)
+    return values
+
+
+def measurement_table(
+    store: Store, cells: Sequence[str], labels: Sequence[str] | None = None
+) -> pd.DataFrame:
+    """One row per measurement of a cell of the plan: `proxy` is its label, `seconds` and `peak_memory` (bytes)
+    its cost, `details` a JSON text; where proxies were measured twice, `repeat` is 0 or 1; where any details say
+    so, `coverage` and `converged` (`gapbench.runs.details`). `labels` (default: all) chooses and orders proxies.
+
+    Of a label that was measured with several versions or protocols only the latest measured stands here: values of
+    two versions are never ranked together. Raises `GapbenchError` for a damaged row.
+    """
+    wanted = set(cells)
+    rows = [dict(row) for row in store.measurements() if row["cell"] in wanted]
+    latest: dict[str, str] = {}
+    for row in rows:  # in the order of their insertion
+        where = f"The run database {store.path}, measurement {row['measurement']}"
+        row["proxy"] = row["label"]
+        row["repeat"], row["generation"] = _generation(row, where)
+        if row["status"] == "ok" and row["value"] is None:
+            raise GapbenchError(f"{where} is damaged: its status is ok, but it has no value.")
+        latest[row["label"]] = row["generation"]
+        row |= stated(row["details"], where)
+    rows = [row for row in rows if row["generation"] == latest[row["label"]]]
+    repeated = any(row["repeat"] for row in rows)
+    noted = any(row[name] is not None for row in rows for name in DETAIL_COLUMNS)
+    names = [
+        *MEASUREMENT_COLUMNS,
+        *(["repeat"] if repeated else []),
+        *(DETAIL_COLUMNS if noted else ()),
+    ]
+    table = pd.DataFrame(rows, columns=names)
+    if labels is not None:
+        table = table[table["proxy"].isin(list(labels))]
+    position = {key: i for i, key in enumerate(cells)}
+    return table.sort_values(
+        ["cell", "proxy", *(["repeat"] if repeated else [])],
+        key=lambda c: c.map(position) if c.name == "cell" else c,
+        kind="stable",
+    ).reset_index(drop=True)
+
+
+def generations(store: Store, cells: Sequence[str]) -> dict[str, str]:
+    """Label -> the version, options and protocol of its values in `measurement_table`, as a text."""
+    wanted = set(cells)
+    found = {}
+    for row in store.measurements():
+        if row["cell"] in wanted:
+            where = f"The run database {store.path}, measurement {row['measurement']}"
+            found[row["label"]] = _generation(dict(row), where)[1]
+    return found
+
+
+def _generation(row: Mapping[str, Any], where: str) -> tuple[int, str]:
+    """Which repeat it is, and its description without what differs between networks and repeats."""
+    text = row["description"]
+    if '"submission":' in text:
+        return 0, "submission"  # a label of a submission has one source and one set of options
+    repeat = 0
+    if '"repeat"' in text:  # most descriptions have no such word, and a large run has many of them to read
+        try:
+            content = json.loads(text)
+            repeat = int(content.pop("repeat", 0))
+        except (ValueError, TypeError, AttributeError) as error:
+            raise GapbenchError(f"{where} is damaged: its description is no JSON ({error}).") from None
+        text = json.dumps(content, sort_keys=True)
+    return repeat, text.replace(f'"cell": "{row["cell"]}"', "")
+
+
+def entry_table(entry: Mapping[str, Any]) -> pd.DataFrame:
+    """The values of a submission (`gapbench.runs.entries`) as measurements."""
+    rows = [
+        {name: value.get(name) for name in MEASUREMENT_COLUMNS}
+        | noted_details(value)
+        | {"cell": cell, "proxy": entry["label"], "reason": value.get("reason") or "", "details": "{}"}
+        for cell, value in entry["values"].items()
+    ]
+    said = any(row[name] is not None for row in rows for name in DETAIL_COLUMNS)
+    return pd.DataFrame(rows, columns=[*MEASUREMENT_COLUMNS, *(DETAIL_COLUMNS if said else ())])
+
+
+def correctness(store: Store, cells: Sequence[str]) -> dict[str, Any]:
+    """Test correctness (test_size,) bool by cell, where it was kept."""
+    import numpy as np
+
+    wanted, found = set(cells), {}
+    for row in store.cells():
+        if row["cell"] in wanted and row["test_correct"] is not None:
+            bits = np.frombuffer(row["test_correct"], dtype=np.uint8)
+            if len(bits) != -(-row["test_size"] // 8):
+                raise GapbenchError(
+                    f"The run database {store.path} is damaged: network {row['cell']} has {len(bits)} bytes "
+                    f"of test correctness for {row['test_size']} examples."
+                )
+            found[row["cell"]] = np.unpackbits(bits, count=row["test_size"]).astype(bool)
+    return found

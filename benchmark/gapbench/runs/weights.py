@@ -1,0 +1,105 @@
+"""Weight files: initial and final parameters and buffers of one network, as safetensors, written atomically."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import tempfile
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load as load_bytes
+from safetensors.torch import save as save_bytes
+from torch import Tensor, nn
+
+from gapbench_base.errors import DiskFull, GapbenchError
+
+
+def weights_path(run: Path, cell: str) -> Path:
+    """Where a cell's weights lie."""
+    return run / "weights" / f"{cell}.safetensors"
+
+
+def state_of(model: nn.Module) -> dict[str, Tensor]:
+    """Parameters and buffers as contiguous CPU copies."""
+    return {
+        name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in model.state_dict().items()
+    }
+
+
+def save_weights(
+    path: Path, initial: dict[str, Tensor], final: dict[str, Tensor], expected: str | None = None
+) -> tuple[str, int]:
+    """Write both states under `initial.` and `final.`; returns the file's sha256 and size in bytes.
+
+    Temporary name, fsync, rename: the file is absent or whole. Raises `DiskFull` without leaving a part, and
+    `GapbenchError`, writing nothing, if the content does not have the `expected` sha256.
+    """
+    content = save_bytes(
+        {f"{kind}.{name}": t for kind, s in (("initial", initial), ("final", final)) for name, t in s.items()}
+    )
+    sha256 = hashlib.sha256(content).hexdigest()
+    if expected is not None and sha256 != expected:
+        raise GapbenchError(
+            f"Training again did not give the recorded weights of {path} (sha256 {sha256[:12]}... instead of "
+            f"{expected[:12]}...): other software or hardware. The finished results stand; put the original "
+            "file back to measure more on this network."
+        )
+    temporary: Path | None = None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.stem}-", delete=False) as stream:
+            temporary = Path(stream.name)
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(temporary, path)
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+    except OSError as error:
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise DiskFull(
+                f"No space left for the weights {path}. Every finished result is kept; free some space and "
+                "give the same command again to go on."
+            ) from error
+        raise
+    return sha256, len(content)
+
+
+def load_weights(path: Path, sha256: str | None) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """Initial and final state. Raises `GapbenchError` if the file is missing, damaged or another one."""
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        raise GapbenchError(f"The weight file {path} is missing.") from None
+    except OSError as error:
+        raise GapbenchError(f"The weight file {path} cannot be read: {error.strerror or error}.") from None
+    found = hashlib.sha256(content).hexdigest()
+    if sha256 is not None and found != sha256:
+        raise GapbenchError(
+            f"The weight file {path} is damaged ({len(content)} bytes, sha256 {found[:12]}..., recorded "
+            f"{sha256[:12]}...)."
+        )
+    try:
+        tensors = load_bytes(content)
+    except SafetensorError as error:
+        raise GapbenchError(f"The weight file {path} is no safetensors file: {error}") from None
+    states: dict[str, dict[str, Tensor]] = {"initial": {}, "final": {}}
+    for name, tensor in tensors.items():
+        kind, _, rest = name.partition(".")
+        if kind not in states:
+            raise GapbenchError(f"The weight file {path} has an unexpected entry {name!r}.")
+        states[kind][rest] = tensor
+    return states["initial"], states["final"]
+
+
+def finite(state: dict[str, Tensor]) -> bool:
+    """Whether every entry of a state is finite."""
+    return all(bool(torch.isfinite(tensor).all()) for tensor in state.values())

@@ -1,0 +1,1 @@
+"""Where strangers' code runs: apart from everything it must not see."""

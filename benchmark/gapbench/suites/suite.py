@@ -1,0 +1,349 @@
+"""Suites: TOML files that say which networks are trained and which proxies are measured on them."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+import tomllib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from gapbench.suites import hyperparameters as hp
+from gapbench.suites.columns import taken
+from gapbench_base.errors import GapbenchError
+from gapbench_base.suggestions import did_you_mean
+from gapbench_models import list_models
+from gapbench_tasks import TaskError, canonical_option, list_tasks, task_entry, task_options
+
+TOP_LEVEL = {"name", "version", "summary", "training", "measure", "grid"}
+SCORER_ROWS = ("width", "hyperparameter_oracle", "noisy_oracle")
+"""`gapbench_leaderboard.scores.BASELINES`, without the time that its import takes."""
+GRID = {"task", "task_options", "training", "axes"}
+MEASURE = {"samples", "seed", "loss", "proxies"}
+SPECIAL_AXES = ("family", "width", "seed")
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """One point of a grid: a task with its options, a family, a width and how it is trained."""
+
+    task: str
+    task_options: tuple[tuple[str, Any], ...]
+    family: str
+    width: float
+    training: hp.Hyperparameters
+    seed: int
+
+
+@dataclass(frozen=True)
+class ProxyRequest:
+    """One row of measurements: a proxy with options, under the label it has in every table."""
+
+    proxy: str
+    options: tuple[tuple[str, Any], ...] = ()
+    label: str = ""
+
+
+@dataclass(frozen=True)
+class Suite:
+    """A validated suite. `axes` are the names that vary (see `varying_axes`), `seed` not among them."""
+
+    name: str
+    version: int
+    summary: str
+    configurations: tuple[Configuration, ...]
+    proxies: tuple[ProxyRequest, ...]
+    samples: int
+    measure_seed: int
+    loss: str
+    axes: tuple[str, ...]
+    text: str
+
+
+def list_suites() -> list[str]:
+    """Names of the suites that come with gapbench."""
+    folder = resources.files("gapbench") / "suites"
+    return sorted(entry.name[:-5] for entry in folder.iterdir() if entry.name.endswith(".toml"))
+
+
+def load_suite(name_or_path: str | Path) -> Suite:
+    """Read and validate a suite by name or file. Raises `GapbenchError` saying what is wrong and where."""
+    name = str(name_or_path)
+    if name in list_suites():
+        text, where = (resources.files("gapbench") / "suites" / f"{name}.toml").read_text(), name
+    else:
+        path = Path(name)
+        if not path.is_file():
+            hint = did_you_mean(name, list_suites())
+            raise GapbenchError(
+                f"There is no suite {name!r}: neither a name ({', '.join(list_suites())}) nor a file.{hint}"
+            )
+        try:
+            text, where = path.read_text(encoding="utf-8"), str(path)
+        except (OSError, UnicodeDecodeError) as error:
+            raise GapbenchError(f"The suite file {path} cannot be read: {error}") from None
+    return parse_suite(text, where)
+
+
+def parse_suite(text: str, where: str) -> Suite:
+    """Validate a suite's TOML text; `where` names it in messages."""
+    try:
+        table = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise GapbenchError(f"The suite {where} is not valid TOML: {error}") from None
+    _known(table, TOP_LEVEL, f"suite {where}")
+    name = table.get("name")
+    if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name):
+        raise GapbenchError(f"suite {where}: name = {name!r} must be letters, digits, '_', '.' or '-'.")
+    version = table.get("version")
+    if isinstance(version, bool) or not isinstance(version, int) or version < 1:
+        raise GapbenchError(f"suite {where}: version = {version!r} must be a whole number of at least 1.")
+    grids = table.get("grid")
+    if not isinstance(grids, list) or not grids:
+        raise GapbenchError(f"suite {where}: at least one [[grid]] is needed.")
+    common = _table(table, "training", f"suite {where}")
+    configurations: dict[Configuration, None] = {}
+    for index, grid in enumerate(grids, start=1):
+        place = f"suite {where}, grid {index}"
+        if not isinstance(grid, dict):
+            raise GapbenchError(f"{place}: must be a table.")
+        configurations.update(dict.fromkeys(_expand(grid, common, place)))
+    measure = _table(table, "measure", f"suite {where}")
+    _known(measure, MEASURE, f"suite {where}, [measure]")
+    samples = _whole(measure.get("samples", 256), 2, f"suite {where}, [measure]: samples")
+    loss = measure.get("loss", "cross_entropy")
+    if loss not in ("cross_entropy", "mse"):
+        raise GapbenchError(f"suite {where}, [measure]: loss = {loss!r} is none of cross_entropy, mse.")
+    return Suite(
+        name=name,
+        version=version,
+        summary=str(table.get("summary", "")),
+        configurations=tuple(configurations),
+        proxies=proxy_requests(measure.get("proxies", []), f"suite {where}, [measure]"),
+        samples=samples,
+        measure_seed=_whole(measure.get("seed", 0), 0, f"suite {where}, [measure]: seed"),
+        loss=loss,
+        axes=varying_axes(configurations),
+        text=text,
+    )
+
+
+def proxy_requests(entries: Any, where: str) -> tuple[ProxyRequest, ...]:
+    """Validate the list of proxies: names, or tables with `proxy`, options and perhaps a `label`.
+
+    Without a label, a proxy that is listed once keeps its name; one listed several times gets the options
+    in which the entries differ in brackets. The empty list means every proxy with its defaults.
+    """
+    from gapbench.proxies.registry import list_proxies, proxy_entry
+
+    if not isinstance(entries, list):
+        raise GapbenchError(f"{where}: proxies must be a list of names or tables.")
+    parsed: list[tuple[str, dict[str, Any], str]] = []
+    for entry in entries or list_proxies():
+        table = {"proxy": entry} if isinstance(entry, str) else dict(entry) if isinstance(entry, dict) else {}
+        name, label = table.pop("proxy", None), table.pop("label", "")
+        if not isinstance(name, str):
+            raise GapbenchError(f"{where}: {entry!r} is no proxy: give a name or a table with proxy = name.")
+        known = proxy_entry(name).options
+        for option in table:
+            if option not in known:
+                hint = did_you_mean(option, known)
+                listed = ", ".join(known) or "none"
+                raise GapbenchError(f"{where}: {name} has no option {option!r}.{hint} Options: {listed}.")
+            _option_type(f"{where}: {name}", option, table[option], known[option])
+        parsed.append((name, table, str(label)))
+    requests = []
+    for name, options, label in parsed:
+        same = [other for other_name, other, _ in parsed if other_name == name]
+        differing = [k for k in options if len({repr(o.get(k)) for o in same}) > 1]
+        brackets = ",".join(f"{k}={options[k]}" for k in sorted(differing))
+        requests.append(
+            ProxyRequest(
+                name, tuple(sorted(options.items())), label or (f"{name}[{brackets}]" if brackets else name)
+            )
+        )
+    _refuse_labels(where, [label for _, _, label in parsed if label])
+    labels = [request.label for request in requests]
+    twice = sorted({label for label in labels if labels.count(label) > 1})
+    if twice:
+        raise GapbenchError(f"{where}: listed more than once: {', '.join(twice)}.")
+    return tuple(requests)
+
+
+def _refuse_labels(where: str, labels: Sequence[str]) -> None:
+    """Labels that people choose must be names that a table can show, and not those of the scorer's own rows."""
+    for label in labels:
+        if not label.isprintable() or label != label.strip():
+            raise GapbenchError(f"{where}: the label {label!r} must be of printable characters.")
+        if label in SCORER_ROWS:
+            raise GapbenchError(f"{where}: every board has a row {label!r} of its own; choose another label.")
+
+
+def _option_type(where: str, option: str, value: Any, default: Any) -> None:
+    """A proxy's option must be of the type of its default; one without default may be any number or text."""
+    number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    fits = {
+        bool: isinstance(value, bool),
+        int: number and value == int(value),
+        float: number,
+        str: isinstance(value, str),
+    }.get(type(default), number or isinstance(value, str))
+    if not fits:
+        kind = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
+        raise GapbenchError(
+            f"{where}: {option} = {value!r} must be {kind.get(type(default), 'a number or a text')}."
+        )
+
+
+def configuration_values(configuration: Configuration) -> dict[str, Any]:
+    """Every named value of a configuration but task, family and seed, as a flat table."""
+    options = _options_of_task(configuration.task) | dict(configuration.task_options)
+    values = {k: str(list(v)) if isinstance(v, tuple) else v for k, v in options.items()}
+    values |= {hp_name: getattr(configuration.training, hp_name) for hp_name in hp.NAMES}
+    return {**values, "width": configuration.width}
+
+
+def _options_of_task(task: str) -> dict[str, Any]:
+    """Options and their defaults under the names of a suite: the task's `seed` is the `data_seed`."""
+    options = task_options(task)
+    seed = {"data_seed": options.pop("seed")} if "seed" in options else {}
+    return {**options, **seed}
+
+
+def varying_axes(configurations: Iterable[Configuration]) -> tuple[str, ...]:
+    """Names that take more than one value within some (task, family), `width` first.
+
+    What differs only between tasks or families (an epoch limit, a depth) is part of them, not an axis.
+    """
+    seen: dict[str, dict[tuple[str, str], set[Any]]] = {}
+    for configuration in configurations:
+        group = (configuration.task, configuration.family)
+        for name, value in configuration_values(configuration).items():
+            seen.setdefault(name, {}).setdefault(group, set()).add(value)
+    varying = {name for name, groups in seen.items() if any(len(v) > 1 for v in groups.values())}
+    return tuple(sorted(varying, key=lambda name: (name != "width", name)))
+
+
+def _expand(grid: dict[str, Any], common: dict[str, Any], where: str) -> Iterable[Configuration]:
+    _known(grid, GRID, where)
+    task = grid.get("task")
+    if task not in list_tasks():
+        hint = did_you_mean(task, list_tasks())
+        raise GapbenchError(f"{where}: there is no task {task!r}.{hint} Tasks: {', '.join(list_tasks())}.")
+    task_entry(str(task))
+    options = _options_of_task(str(task))
+    _refuse_shared_names(str(task), options, grid, where)
+    fixed_options = _table(grid, "task_options", where)
+    axes = _table(grid, "axes", where)
+    for axis, values in axes.items():
+        if axis not in (*SPECIAL_AXES, *hp.NAMES, *options):
+            hint = did_you_mean(axis, [*SPECIAL_AXES, *hp.NAMES, *options])
+            raise GapbenchError(f"{where}: there is no axis {axis!r}.{hint}")
+        if not isinstance(values, list) or not values:
+            raise GapbenchError(f"{where}: the axis {axis} must be a list of at least one value.")
+    for required in SPECIAL_AXES:
+        if required not in axes:
+            raise GapbenchError(f"{where}: the axis {required} is missing.")
+    for option in fixed_options:
+        if option not in options:
+            hint = did_you_mean(option, options)
+            raise GapbenchError(f"{where}: the task {task} has no option {option!r}.{hint}")
+    training = {**common, **_table(grid, "training", where)}
+    for both in set(axes) & (set(fixed_options) | set(_table(grid, "training", where))):
+        raise GapbenchError(f"{where}: {both} is given both as an axis and as a fixed value.")
+    for point in itertools.product(*axes.values()):
+        values = dict(zip(axes, point))
+        family, width, seed = (values.pop(name) for name in SPECIAL_AXES)
+        if family not in list_models():
+            hint = did_you_mean(family, list_models())
+            raise GapbenchError(f"{where}: there is no model family {family!r}.{hint}")
+        if isinstance(width, bool) or not isinstance(width, int | float) or not 0 < width < float("inf"):
+            raise GapbenchError(f"{where}: width = {width!r} must be a positive number.")
+        chosen = {k: v for k, v in values.items() if k in hp.NAMES}
+        own = {k: v for k, v in values.items() if k in options and k not in hp.NAMES}
+        task_values = {**fixed_options, **own}
+        yield Configuration(
+            task=str(task),
+            task_options=_task_options(str(task), task_values, options, where),
+            family=str(family),
+            width=float(width),
+            training=hp.hyperparameters({**training, **chosen}, where),
+            seed=_whole(seed, 0, f"{where}: seed"),
+        )
+
+
+def _refuse_shared_names(task: str, options: dict[str, Any], grid: dict[str, Any], where: str) -> None:
+    """An option of a task that a grid uses must not be called like something else that is kept of a network."""
+    shared = set(taken(options)) | set(options) & {"width", *hp.NAMES}
+    if "data_seed" in task_options(task):
+        shared.add("data_seed")
+    given = _table(grid, "task_options", where)
+    for name in [*given, *_table(grid, "axes", where)]:
+        own = name in SPECIAL_AXES or name in hp.NAMES
+        if name in shared and (name in given or not own):
+            raise GapbenchError(
+                f"{where}: the option {name!r} of the task {task} cannot be given in a suite: {name!r} is "
+                + ("a hyper-parameter of every network" if own else "a column of population.csv")
+                + " already. Give the option another name in the task."
+            )
+
+
+def _task_options(
+    task: str, values: dict[str, Any], defaults: dict[str, Any], where: str
+) -> tuple[tuple[str, Any], ...]:
+    """Options in canonical types without those at their default, so that equal tasks have equal keys."""
+    chosen = {}
+    for name, value in values.items():
+        try:
+            canonical = canonical_option(task, "seed" if name == "data_seed" else name, value)
+        except TaskError as error:
+            raise GapbenchError(f"{where}: {error}") from None
+        if canonical != defaults[name]:
+            chosen[name] = canonical
+    return tuple(sorted(chosen.items()))
+
+
+def load_options(configuration: Configuration) -> dict[str, Any]:
+    """The configuration's options in the form that `load_task` takes."""
+    options = {k: list(v) if isinstance(v, tuple) else v for k, v in configuration.task_options}
+    if "data_seed" in options:
+        options["seed"] = options.pop("data_seed")
+    return options
+
+
+def _known(table: dict[str, Any], names: set[str], where: str) -> None:
+    for key in table:
+        if key not in names:
+            hint = did_you_mean(key, names) or f" Known: {', '.join(sorted(names))}."
+            raise GapbenchError(f"{where}: unknown key {key!r}.{hint}")
+
+
+def _table(table: dict[str, Any], key: str, where: str) -> dict[str, Any]:
+    value = table.get(key, {})
+    if not isinstance(value, dict):
+        raise GapbenchError(f"{where}: {key} must be a table.")
+    return value
+
+
+def _whole(value: Any, least: int, what: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value < 2**63:
+        raise GapbenchError(f"{what} = {value!r} must be a whole number of at least {least}, below 2^63.")
+    return value
+
+
+__all__ = [
+    "Configuration",
+    "ProxyRequest",
+    "Suite",
+    "configuration_values",
+    "list_suites",
+    "load_options",
+    "load_suite",
+    "parse_suite",
+    "proxy_requests",
+    "varying_axes",
+]

@@ -1,0 +1,431 @@
+"""Scores of a researcher's own table: one row per network, columns for axes, measures and the target."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable, Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from gapbench_leaderboard.intake.copies import copies, named_rows
+from gapbench_leaderboard.intake.spelling import axis_values, own_order
+from gapbench_leaderboard.scoring.baselines import HYPERPARAMETER_ORACLE, NOISY_ORACLE
+from gapbench_leaderboard.scoring.pair_rows import FRACTIONS
+from gapbench_leaderboard.scoring.population_scores import score_population
+from gapbench_leaderboard.scoring.rows import COLUMNS
+from gapbench_leaderboard.scoring.study import LOG_PARAMETERS
+from gapbench_leaderboard.statistics.cells import NumberFormat, is_missing, nearly, remedy
+from gapbench_leaderboard.statistics.configurations import (
+    TableError,
+    axis_codes,
+    check_axes,
+    group_codes,
+    require_columns,
+)
+from gapbench_leaderboard.statistics.quantities import Quantity, levels, quantity
+
+TASK = "table"
+FEW_LEVELS = 12
+SCORER_ROWS = (HYPERPARAMETER_ORACLE, NOISY_ORACLE)
+"""Rows that the scorer adds to every table."""
+OWN = (
+    "cell", "task", "family", "width", "status", "seed", "parameters", "test_size", "test_error", "gap",
+    LOG_PARAMETERS,
+)  # fmt: skip
+"""Columns that `score_population` reads: a table may use the names for something else."""
+_AXIS_ESTIMATORS = (
+    "granulated", "tau_within", "tau_pooled_minus_within", "simpson", "sign_error", "pairs:granulated",
+    "pairs:tau_within",
+)  # fmt: skip
+"""Estimators that have a row for each axis, named after it."""
+
+
+def score_table(
+    frame: pd.DataFrame,
+    measures: Sequence[str],
+    target: str = "gap",
+    axes: Sequence[str] = (),
+    seed_column: str | None = None,
+    test_size: int | None = None,
+    *,
+    strata: Sequence[str] | None = None,
+    given: Sequence[str] | None = None,
+    higher_means: Mapping[str, str] | None = None,
+    test_error: str | None = None,
+    replicates: int = 1000,
+    pair_replicates: int = 200,
+    prediction_replicates: int = 50,
+    seed: int = 0,
+    workers: int | None = None,
+) -> pd.DataFrame:
+    """Score the measures of any table of networks with all estimators.
+
+    The table is one task of one family: name a column of families in `strata` to look within them. The scores
+    depend neither on the order of the rows nor on how the levels of axes are spelled ("NA" and "None" are
+    levels like others). Words such as "NA" in a measure or in the target count as missing, and a note says so.
+    Rows that equal another in every column are left out, unless a seed column is named.
+
+    Args:
+        frame: one row per network.
+        measures: columns to be scored.
+        target: column to be predicted, larger is worse.
+        axes: hyper-parameters; rows that agree on all of them are seeds of one configuration.
+        seed_column: the seeds, so that a row given twice is refused; without it equal axes mean further seeds.
+        test_size: number of test examples behind the target, a fraction: needed by the robust sign error,
+            `tau_true_gap` and the network ceiling.
+        strata: columns of the within-stratum tau and the Simpson flag; without it the axis, if there is a
+            single one. Every axis is held fixed by itself in any case (`tau_within:<axis>`).
+        given: columns held fixed by partial tau.
+        higher_means: "worse" (the default) or "better" for each measure.
+        test_error: column of test errors, for the size of the test noise; without it the target itself is
+            taken for it, as if the training error were 0.
+        replicates, pair_replicates, prediction_replicates, seed, workers: as in `score_population`.
+
+    Returns:
+        The long form of `score_population` with empty `task` and `family`; `attrs["notes"]` lists what a
+        reader should know of the table (see `notes`), those of `read_table` first.
+
+    Raises:
+        TableError: for missing columns, duplicated configuration and seed, text in numeric columns, no
+            measures or axes, a measure that is the target or has the name of a row that the scorer adds.
+    """
+    if strata is None and len(axes) == 1 and not isinstance(axes, str):
+        strata = list(axes)
+    check_names(frame, measures, target, axes, seed_column, test_size, strata, given, test_error)
+    remarks = [*frame.attrs.get("notes", ()), *_headings(frame)]
+    style = frame.attrs.get("numbers")
+    if seed_column is None:
+        twice = copies(frame)
+        if twice.any():
+            rows = np.flatnonzero(twice)
+            remarks.append(
+                f"{len(rows)} rows equal another in every column ({named_rows(rows)}) and are left out: copies "
+                "would pass for seeds without any spread"
+            )
+        first = np.flatnonzero(~twice)
+    else:
+        first = np.arange(len(frame))
+        _refuse_shared_seeds(frame, axes, seed_column)
+    frame = frame.iloc[first].reset_index(drop=True)
+    columns = _quantities(
+        frame, [target, *measures, *([test_error] if test_error else [])], first, style, remarks
+    )
+    _refuse_large_targets(columns[target], target, test_size)
+    values = {name: _exact(found) for name, found in columns.items()}
+    for column in given or ():
+        found = quantity(frame[column], column)
+        if found.words and not found.unreadable and column not in [*axes, *(strata or ())]:
+            remarks.append(
+                f"{column}: {len(found.words)} words such as {found.words[0][1]!r} are taken as missing"
+            )
+    remarks += notes(frame, measures, target, axes, values)
+    fixed = list(dict.fromkeys([*axes, *(strata or ()), *(given or ())]))
+    compared = [values[target], *(values[name] for name in sorted(values, key=str) if name != target)]
+    order = own_order(compared, [levels(frame[column], column) for column in fixed])
+    frame = frame.iloc[order].reset_index(drop=True)
+    values = {name: own[order] for name, own in values.items()}
+    population, names = _population(frame, values, target, axes, strata, given, test_size, test_error)
+    width = len(str(len(frame)))
+    population["cell"] = [f"{number:0{width}d}" for number in range(len(frame))]
+    measurements = pd.concat(
+        [
+            pd.DataFrame(
+                {"cell": population["cell"], "proxy": str(name), "value": values[name], "status": "ok"}
+            )
+            for name in measures
+        ],
+        ignore_index=True,
+    )
+    scores = score_population(
+        population,
+        measurements,
+        targets=[names.target],
+        axes=[names.level[axis] for axis in axes],
+        seed_column="",
+        replicates=replicates,
+        seed=seed,
+        higher_means={str(name): direction for name, direction in (higher_means or {}).items()},
+        strata=[names.level[column] for column in strata or ()],
+        given=[names.given[column] for column in given or ()],
+        baselines=(),
+        pair_replicates=pair_replicates,
+        prediction_replicates=prediction_replicates,
+        workers=workers,
+    )
+    return _as_table(scores, target, names, remarks)
+
+
+class _Names:
+    """What columns of a researcher's table are called inside: by number, so that no two names can collide."""
+
+    def __init__(self, target: str) -> None:
+        self.target = target
+        self.level: dict[Hashable, str] = {}
+        self.given: dict[Hashable, str] = {}
+
+    def taken(self) -> set[str]:
+        return {self.target, *OWN, *self.level.values(), *self.given.values()}
+
+    def new(self) -> str:
+        """A name that nothing has."""
+        taken = self.taken()
+        return next(name for k in range(len(taken) + 1) if (name := f"column {k}") not in taken)
+
+
+def _population(
+    frame: pd.DataFrame,
+    values: Mapping[str, NDArray[np.float64]],
+    target: str,
+    axes: Sequence[str],
+    strata: Sequence[str] | None,
+    given: Sequence[str] | None,
+    test_size: int | None,
+    test_error: str | None,
+) -> tuple[pd.DataFrame, _Names]:
+    """The table as a population of one task, and the names of its columns."""
+    inside = "gap" if test_size is not None else str(target)
+    names = _Names(f"axis:{inside}" if inside in OWN and inside not in FRACTIONS else inside)
+    made: dict[str, object] = {names.target: values[target]}
+    for column in dict.fromkeys([*axes, *(strata or ())]):
+        names.level[column] = names.new()
+        made[names.level[column]] = axis_values(frame[column], values[target]).to_numpy()
+    for column in dict.fromkeys(given or ()):
+        found = quantity(frame[column], column)
+        names.given[column] = names.new()
+        number = not found.unreadable and np.isfinite(found.values).any() and not _is_truth(frame[column])
+        own = found.values if number else axis_values(frame[column], values[target]).to_numpy()
+        made[names.given[column]] = own
+    made |= {"task": TASK, "status": "converged"}
+    if test_size is not None:
+        made["test_size"] = test_size
+        made["test_error"] = np.clip(values[test_error if test_error is not None else target], 0.0, 1.0)
+    return pd.DataFrame(made, index=frame.index), names
+
+
+def _is_truth(column: pd.Series) -> bool:
+    return all(isinstance(cell, bool | np.bool_) for cell in column.dropna())
+
+
+def check_names(
+    frame: pd.DataFrame,
+    measures: Sequence[str],
+    target: str,
+    axes: Sequence[str],
+    seed_column: str | None,
+    test_size: int | None,
+    strata: Sequence[str] | None,
+    given: Sequence[str] | None,
+    test_error: str | None,
+) -> None:
+    """Refuse what cannot be scored as asked, whatever the cells hold.
+
+    Raises:
+        TableError: see `score_table`.
+    """
+    if isinstance(measures, str):
+        raise TableError(f"measures must be a list of column names, not the string {measures!r}")
+    if not len(measures):
+        raise TableError("at least one measure is needed")
+    check_axes(axes)
+    labels = [str(name) for name in measures]
+    if len(set(labels)) < len(labels):
+        raise TableError(f"a measure is named twice: {', '.join(labels)}")
+    for name, columns in (("strata", strata), ("given", given)):
+        if isinstance(columns, str):
+            raise TableError(f"{name} must be a list of column names, not the string {columns!r}")
+    optional = [column for column in (seed_column, test_error) if column is not None]
+    require_columns(frame, [target, *measures, *axes, *(strata or ()), *(given or ()), *optional])
+    repeated = frame.columns[frame.columns.duplicated()]
+    if len(repeated):
+        raise TableError(f"the table has several columns named {repeated[0]!r}; names must be unique")
+    if target in measures:
+        raise TableError(f"the target {target!r} cannot be one of the measures")
+    for label in labels:
+        if label in SCORER_ROWS or not label.strip():
+            raise TableError(
+                f"a measure cannot be called {label!r}, "
+                + (
+                    "which every table of scores has a row of; rename the column"
+                    if label.strip()
+                    else "name it"
+                )
+            )
+    for role, column in (("target", target), ("seed column", seed_column)):
+        if column is not None and column in axes:
+            raise TableError(f"the {role} {column!r} cannot be one of the axes")
+    if test_size is not None and test_size < 1:
+        raise TableError(f"test_size must be at least 1, not {test_size}")
+
+
+def _headings(frame: pd.DataFrame) -> list[str]:
+    """pandas calls the second of two columns `m` `m.1` and says nothing."""
+    found = []
+    for name in map(str, frame.columns):
+        renamed = re.fullmatch(r"(.+)\.[1-9]", name)
+        if renamed and renamed[1] in frame.columns:
+            found.append(
+                f"columns {renamed[1]!r} and {name!r}: pandas names the second of two columns called "
+                f"{renamed[1]!r} so; both are what the file says, under names that only one of them had"
+            )
+    return found
+
+
+def _refuse_shared_seeds(frame: pd.DataFrame, axes: Sequence[str], seed_column: str) -> None:
+    key = [*axes, seed_column]
+    codes = pd.DataFrame(axis_codes(frame, key))
+    twice = frame[codes.duplicated(keep=False).to_numpy()]
+    if len(twice):
+        shown = ", ".join(f"{name}={value}" for name, value in twice.iloc[0][key].items())
+        raise TableError(f"{len(twice)} rows share their configuration and seed, first: {shown}")
+
+
+def _quantities(
+    frame: pd.DataFrame,
+    names: Sequence[str],
+    rows: NDArray[np.intp],
+    style: NumberFormat | None,
+    remarks: list[str],
+) -> dict[str, Quantity]:
+    """The columns as numbers; what is suspicious about them goes to `remarks`. `rows`: places in the table."""
+    result = {}
+    for name in dict.fromkeys(names):
+        found = quantity(frame[name], name, style)
+        if found.unreadable:
+            whole = [(int(rows[row]), cell) for row, cell in found.unreadable]
+            raise TableError(Quantity(found.values, unreadable=tuple(whole)).complaint(name, style))
+        by_word: dict[str, list[int]] = {}
+        for row, word in found.words:
+            by_word.setdefault(word, []).append(int(rows[row]))
+        if by_word:
+            said = "; ".join(f"{len(at)} read {word!r} ({named_rows(at)})" for word, at in by_word.items())
+            remarks.append(f"{name}: {said}: suspicious in a column of numbers, and taken as missing")
+        if found.merged is not None:
+            one, other = (int(rows[row]) for row in found.merged)
+            remarks.append(
+                f"{name}: whole numbers beyond 2^53 that differ are equal as floating-point numbers (first in data "
+                f"rows {one + 1} and {other + 1}); "
+                + (
+                    "they are compared exactly, less the smallest"
+                    if found.shifted is not None
+                    else "they count as ties"
+                )
+            )
+        result[name] = found
+    return result
+
+
+def _exact(found: Quantity) -> NDArray[np.float64]:
+    return found.values if found.shifted is None else found.shifted
+
+
+def _refuse_large_targets(found: Quantity, target: str, test_size: int | None) -> None:
+    if test_size is None:
+        return
+    outside = np.flatnonzero(np.isfinite(found.values) & (np.abs(found.values) > 1))
+    if len(outside):
+        raise TableError(
+            f"with a test size the target must be a fraction or a difference of fractions, but {target!r} is "
+            f"{found.values[outside[0]]:g} in data row {outside[0] + 1}"
+        )
+
+
+def notes(
+    frame: pd.DataFrame,
+    measures: Sequence[str],
+    target: str,
+    axes: Sequence[str],
+    values: Mapping[str, NDArray[np.float64]],
+) -> list[str]:
+    """What a reader of the scores should know of the table: nothing of this is an error."""
+    found = []
+    y = values[target]
+    missing = int((~np.isfinite(y)).sum())
+    if missing:
+        found.append(f"{missing} of {len(frame)} rows have no finite {target} and are left out{_which(y)}")
+    known = y[np.isfinite(y)]
+    if len(known) < 2:
+        found.append(f"fewer than two rows have a finite {target}: there is nothing to rank")
+    elif (known == known[0]).all():
+        found.append(f"{target} has the same value in every row: there is nothing to rank")
+    for name in measures:
+        x = values[name][np.isfinite(y)]
+        missing = int((~np.isfinite(x)).sum())
+        if missing:
+            found.append(f"{name}: {missing} of {len(x)} values are not finite and are left out{_which(x)}")
+    found += _unclear_levels(frame, axes)
+    codes = axis_codes(frame, axes)[np.isfinite(y)]
+    configurations = len(np.unique(group_codes(codes))) if len(codes) else 0
+    counts = [len(np.unique(codes[:, position])) for position in range(len(axes))]
+    for axis, count in zip(axes, counts):
+        if count <= 1:
+            found.append(f"axis {axis} has a single value")
+        elif count > FEW_LEVELS and 2 * count > configurations:
+            found.append(
+                f"axis {axis} is continuous ({count} values in {configurations} configurations): no two "
+                "networks agree on it, so it can be neither held fixed nor conditioned on"
+            )
+    full = int(np.prod([float(count) for count in counts])) if counts else 0
+    if configurations < full:
+        found.append(
+            f"the grid is incomplete: {configurations} of {full} combinations of the axes occur; cells of the "
+            "granulated coefficient with a single configuration are skipped"
+        )
+    if len(codes) == configurations:
+        found.append(
+            "one network per configuration: what a seed changes cannot be told, no configuration ceiling"
+        )
+    alike = pd.DataFrame(
+        np.column_stack([codes, *(values[name][np.isfinite(y)] for name in (target, *measures))])
+    )
+    if alike.duplicated().any():
+        found.append(
+            f"{int(alike.duplicated().sum())} rows equal another of their configuration in the target and in every "
+            "measure: if they are copies and no seeds, leave them out"
+        )
+    return found
+
+
+def _which(values: NDArray[np.float64]) -> str:
+    empty, infinite = int(np.isnan(values).sum()), int(np.isinf(values).sum())
+    parts = [*([f"{empty} empty"] if empty else []), *([f"{infinite} infinite"] if infinite else [])]
+    return f" ({', '.join(parts)})"
+
+
+def _unclear_levels(frame: pd.DataFrame, axes: Sequence[str]) -> list[str]:
+    """Levels of an axis that might have been meant for nothing at all."""
+    found = []
+    for axis in axes:
+        words = sorted({cell for cell in frame[axis].tolist() if isinstance(cell, str) and is_missing(cell)})
+        texts = [cell for cell in frame[axis].tolist() if isinstance(cell, str) and not is_missing(cell)]
+        if (
+            texts
+            and all(map(nearly, texts))
+            and "--" in remedy(texts[0])
+            and NumberFormat().read(texts[0]) is None
+        ):
+            found.append(f"axis {axis}: {texts[0]!r} is read as a word; {remedy(texts[0])}")
+        empty = int(frame[axis].isna().sum())
+        if words:
+            found.append(f"axis {axis}: {', '.join(map(repr, words))} read as levels like any other")
+        if empty:
+            found.append(f"axis {axis}: {empty} empty cells are a level of their own")
+    return found
+
+
+def _as_table(scores: pd.DataFrame, target: str, names: _Names, remarks: Sequence[str]) -> pd.DataFrame:
+    """The rows of the only task, under the names of the researcher's columns."""
+    own = scores[scores["task"] == TASK].assign(task="")
+    overall = scores[scores["task"] == ""]
+    keys = ["proxy", "estimator"]
+    seen = pd.MultiIndex.from_frame(own[keys])
+    extra = overall[~pd.MultiIndex.from_frame(overall[keys]).isin(seen)]
+    table = pd.concat([own, extra], ignore_index=True).assign(family="", target=target)
+    renamed = {f"left_out:{names.target} not finite": f"left_out:{target} not finite"}
+    for axis, inside in names.level.items():
+        renamed |= {f"{estimator}:{inside}": f"{estimator}:{axis}" for estimator in _AXIS_ESTIMATORS}
+    table["estimator"] = [renamed.get(name, name) for name in table["estimator"]]
+    table = table[COLUMNS].reset_index(drop=True)
+    table.attrs["notes"] = list(remarks)
+    return table
