@@ -20,7 +20,8 @@ Answers = dict[tuple[str, int], Answer]
 @dataclass
 class Evidence:
     """`first`: answers by network and seed; `second`: with seed 0 under another clock, another global random
-    state, other hash seeds and in the opposite order."""
+    state, other hash seeds and in the opposite order.
+    """
 
     name: str
     population: Population

@@ -34,7 +34,8 @@ def audit(
 
 def summary(results: Sequence[AuditResult]) -> str:
     """One line per kind of transformation, its verdict over all strengths and the largest change; then what
-    is not applicable, by reason."""
+    is not applicable, by reason.
+    """
     kinds: dict[str, list[AuditResult]] = {}
     for result in results:
         kinds.setdefault(result.kind, []).append(result)

@@ -47,7 +47,8 @@ class AuditCase:
 @dataclass(frozen=True)
 class CheckPopulation:
     """The population with its networks packed (by cell), the modules that define their classes, what the
-    baselines are (label -> cell -> value), and networks to audit."""
+    baselines are (label -> cell -> value), and networks to audit.
+    """
 
     population: Population
     packed: Mapping[str, bytes]

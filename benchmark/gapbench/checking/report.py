@@ -21,7 +21,8 @@ class Point:
 @dataclass(frozen=True)
 class Report:
     """All points, in the order of `gapbench.checking.check.POINTS`; a point that could not be looked at is
-    missing."""
+    missing.
+    """
 
     proxy: str
     points: tuple[Point, ...]

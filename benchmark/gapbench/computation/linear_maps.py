@@ -123,7 +123,8 @@ def bilinear_map(
 @dataclass(frozen=True)
 class Before:
     """A selection before a layer: it takes `shape`. `rows`, given the weight, returns the (2,1) norm and the number
-    of output units of the whole, for all examples together."""
+    of output units of the whole, for all examples together.
+    """
 
     shape: tuple[int, ...]
     apply: Callable[[Tensor], Tensor]

@@ -165,7 +165,8 @@ def _is_lower(value: Any) -> bool:
 @contextlib.contextmanager
 def plain_kernels(dtype: torch.dtype | None = None) -> Iterator[None]:
     """Attention and weight normalisation by their formulas, without kernels whose second derivatives are missing
-    or wrong. With `dtype` float64 everything inside is computed in float64, whatever the network asks for."""
+    or wrong. With `dtype` float64 everything inside is computed in float64, whatever the network asks for.
+    """
     with _LOCK, contextlib.ExitStack() as stack:
         before = torch.backends.mha.get_fastpath_enabled()
         torch.backends.mha.set_fastpath_enabled(False)

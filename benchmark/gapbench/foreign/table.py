@@ -27,7 +27,8 @@ OPTIONAL = ("initial", "test_data", "train_loss", "test_loss", "test_size")
 class Row:
     """One network of the table, with its files found. `position` counts from 1; errors are fractions, losses nats;
     None where the table does not say. A `train_error` may be up to 100 here: whether it is a fraction is judged
-    beside the network's own (`import_errors`)."""
+    beside the network's own (`import_errors`).
+    """
 
     position: int
     name: str

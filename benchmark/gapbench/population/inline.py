@@ -14,7 +14,8 @@ from gapbench_base.errors import DiskFull, GapbenchError
 
 class Inline:
     """Stands in for `gapbench.population.pool.Pool`, with the same results; a network that kills the process is
-    not survived."""
+    not survived.
+    """
 
     def __init__(self, setup: Setup):
         self.setup = setup

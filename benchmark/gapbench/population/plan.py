@@ -19,7 +19,8 @@ PROTOCOL = 1  # of everything between a suite's text and a trained network
 @dataclass(frozen=True)
 class TaskFacts:
     """What a cell's key needs of a task: protocol version, fingerprint, source, whether it is shifted;
-    the number of classes, which the measured examples must cover; and the sizes of its splits, where known."""
+    the number of classes, which the measured examples must cover; and the sizes of its splits, where known.
+    """
 
     version: int
     fingerprint: str

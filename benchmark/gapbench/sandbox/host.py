@@ -28,7 +28,6 @@ def main() -> None:
     setup: dict[str, Any] = json.loads(sys.argv[1])
     control = socket.socket(fileno=CONTROL)
     import torch
-    import torch._dynamo  # replaces functions of torch when it is first imported, as torch.func does at need
 
     from gapbench.sandbox.integrity import Snapshot
 

@@ -129,7 +129,8 @@ _PLAIN = (bool, int, float, str, tuple, type(None))
 
 class Surroundings:
     """What a measurement must leave beside weights and buffers: the networks' modules with their hooks and
-    attributes, threads, signal handlers and timers."""
+    attributes, threads, signal handlers and timers.
+    """
 
     def __init__(self, networks: Mapping[str, Any]):
         self._networks = {prefix: network for prefix, network in networks.items() if network is not None}

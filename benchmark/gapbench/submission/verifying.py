@@ -34,7 +34,8 @@ STANDARD_ERRORS = 4.0
 class Verification:
     """`outcome` on the `same networks` (`kind`): confirmed or refuted; on `fresh networks` as
     `gapbench.runs.comparing` has it. `text` says why, `record` is what the entry keeps. `written`:
-    whether the entry belongs to this run and now says so."""
+    whether the entry belongs to this run and now says so.
+    """
 
     outcome: str
     kind: str
@@ -139,7 +140,8 @@ def _on_same(
 
 def role_of(by: str, authors: str) -> str:
     """Whether who verifies is the `author`, `another`, or `unknown`, where the entry names no author. Nobody
-    named is taken for the author."""
+    named is taken for the author.
+    """
     name = _plain(by)
     if not name:
         return "author"

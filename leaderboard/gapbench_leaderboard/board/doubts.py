@@ -24,7 +24,8 @@ MEANINGS = {
 class Doubts:
     """Of one proxy, counted over the networks that it has a value on: `covered` say how far their symmetry was
     covered, `partly` and `missing` of them in part and not at all; `ascents` say whether their ascent converged,
-    `unconverged` that it did not."""
+    `unconverged` that it did not.
+    """
 
     covered: int = 0
     partly: int = 0
@@ -62,7 +63,8 @@ class Doubts:
 
 def marks_of_one(coverage: Any, converged: Any) -> str:
     """The marks of one measurement. `coverage`: "whole group", "partly covered: ..." or "no symmetry found";
-    `converged`: a truth value; whatever else they are says nothing."""
+    `converged`: a truth value; whatever else they are says nothing.
+    """
     text = coverage if isinstance(coverage, str) else ""
     partly = PARTLY if text.startswith("partly covered") else ""
     missing = MISSING if text.startswith("no symmetry found") else ""
@@ -77,7 +79,8 @@ def words_of_one(coverage: Any, converged: Any) -> list[str]:
 
 def doubts_of(measurements: pd.DataFrame) -> dict[str, Doubts]:
     """Label -> its doubts, from `proxy`, `status` and, where they exist, `coverage`, `converged` and `repeat`;
-    labels whose measurements say nothing of either are left out."""
+    labels whose measurements say nothing of either are left out.
+    """
     if not {"coverage", "converged"} & set(measurements.columns):
         return {}
     rows = measurements[measurements["status"] == "ok"]

@@ -30,7 +30,8 @@ def markdown_text(
     content: Mapping[str, Any], population: pd.DataFrame, measurements: pd.DataFrame, scores: pd.DataFrame
 ) -> str:
     """The rankings of every target over all tasks and of `gap` (the first target) per task; statuses; and the
-    same rankings in full precision."""
+    same rankings in full precision.
+    """
     suite = content["suite"]
     labels, doubts = baseline_labels(content["proxies"]), doubts_of(measurements)
     lines = [f"# gapbench board: {escape(suite.get('name', ''))} {escape(suite.get('version', ''))}".rstrip()]

@@ -73,7 +73,8 @@ def leaderboard_identifier(suite: Mapping[str, Any]) -> str:
 
 def _text_of(suite: Mapping[str, Any]) -> dict[str, Any]:
     """What tells suites of one name and version, and populations of one suite apart, so that none takes another's
-    place."""
+    place.
+    """
     text = {"suite_fingerprint": suite["fingerprint"]} if suite.get("fingerprint") else {}
     population = (suite.get("population") or {}).get("fingerprint")
     return text | ({"population": population} if population else {})
@@ -98,7 +99,8 @@ def is_trial(suite: Mapping[str, Any]) -> bool:
 
 def group(suite: Mapping[str, Any]) -> str:
     """The group of all runs of one population: suite, version, the population's fingerprint, and whether it is a
-    trial."""
+    trial.
+    """
     fingerprint = (suite.get("population") or {}).get("fingerprint")
     parts = [
         f"{suite.get('name')}-v{suite.get('version')}"[:96],

@@ -40,7 +40,8 @@ from gapbench_leaderboard.scores import TableError
 @dataclass(frozen=True)
 class Published:
     """`runs` identifiers written; `folder` of the offline directory or None; `command` that uploads it; `why`
-    it is offline, in words."""
+    it is offline, in words.
+    """
 
     runs: tuple[str, ...]
     folder: Path | None
@@ -200,7 +201,8 @@ def aliases(suite: Mapping[str, Any]) -> list[str]:
 
 def artifact_names(suite: str, version: str | None, trial: bool = False) -> tuple[str, str, str]:
     """The names of the board's and the population's artifact, and the alias of a version of the suite. Those of a
-    trial have names of their own, so that who asks for the latest of a suite never gets one."""
+    trial have names of their own, so that who asks for the latest of a suite never gets one.
+    """
     kind = "trial" if trial else "board"
     board = re.sub(r"[^A-Za-z0-9_.\-]", "-", f"gapbench-{kind}-{suite}")[:120]
     alias = re.sub(r"[^A-Za-z0-9_.\-]", "-", f"suite-{suite}-v{version}")[:128]

@@ -19,7 +19,8 @@ OUTCOMES = {
 @dataclass(frozen=True)
 class Standing:
     """`kind`: baseline, built_in, claimed, verified, or a key of `OUTCOMES`; `tags` for a mirror, `words` for
-    people."""
+    people.
+    """
 
     kind: str
     tags: tuple[str, ...]

@@ -37,7 +37,8 @@ def ranking_text(
 ) -> str:
     """The ranking over all tasks and families: rank, headline tau with its 95 % interval, tau within width,
     pooled tau, networks used of those that could be ranked, and marks, which are spelled out below; then on how
-    many networks a symmetry was not covered or an ascent had not converged (`doubts.doubts_of`)."""
+    many networks a symmetry was not covered or an ascent had not converged (`doubts.doubts_of`).
+    """
     doubts = doubts or {}
     found = ranked(scores, target=target, baselines=baselines)
     if found is None:

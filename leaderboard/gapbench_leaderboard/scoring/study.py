@@ -212,7 +212,8 @@ def _own_order(
     networks: pd.DataFrame, target: str, axes: Sequence[str], seed_column: str
 ) -> NDArray[np.int64]:
     """An order that the networks themselves decide, so that the order of a table's rows changes no score: random
-    numbers are drawn network by network, and sums are rounded in their order."""
+    numbers are drawn network by network, and sums are rounded in their order.
+    """
     configuration = group_codes(axis_codes(networks, identifying(networks, axes)))
     named = [column for column in ("cell", seed_column) if column in networks.columns]
     last = [axis_codes(networks, [column])[:, 0] for column in named]
