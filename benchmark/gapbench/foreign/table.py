@@ -9,6 +9,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gapbench.runs.records import CellStatus
 from gapbench.suites.columns import taken
 from gapbench_base.errors import GapbenchError
 from gapbench_base.suggestions import did_you_mean
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 REQUIRED = ("weights", "train_error", "test_error")
-STATUSES = ("converged", "not_converged", "diverged")
+STATUSES: tuple[CellStatus, ...] = ("converged", "not_converged", "diverged")
 ERRORS = ("train_error", "test_error")
 FILLED: Mapping[str, Any] = {"task": "imported", "width": 1.0, "seed": 0, "status": "converged"}
 OPTIONAL = ("initial", "test_data", "train_loss", "test_loss", "test_size")
@@ -41,7 +42,7 @@ class Row:
     family: str
     width: float
     seed: int
-    status: str
+    status: CellStatus
     train_error: float
     test_error: float
     train_loss: float | None
@@ -133,11 +134,6 @@ def _complete(frame: pd.DataFrame, axes: Sequence[str], given: Mapping[str, Any]
 def _row(position: int, record: Mapping[Any, Any], folder: Path, axes: Sequence[str]) -> Row:
     name = _text(record, "weights")
     errors = {column: _fraction(record, column, name) for column in ERRORS}
-    status = _text(record, "status")
-    if status not in STATUSES:
-        raise GapbenchError(
-            f"status {status!r} is none of {', '.join(STATUSES)}.{did_you_mean(status, STATUSES)}"
-        )
     seed, width = _number(record, "seed"), _number(record, "width")
     if seed is None or not seed.is_integer() or seed < 0:
         raise GapbenchError(f"seed = {record['seed']!r} is no whole number of at least 0.")
@@ -162,7 +158,7 @@ def _row(position: int, record: Mapping[Any, Any], folder: Path, axes: Sequence[
         family=_text(record, "family"),
         width=width,
         seed=int(seed),
-        status=status,
+        status=_status(record),
         train_error=errors["train_error"],
         test_error=errors["test_error"],
         train_loss=_number(record, "train_loss"),
@@ -170,6 +166,14 @@ def _row(position: int, record: Mapping[Any, Any], folder: Path, axes: Sequence[
         test_size=None if size is None else int(size),
         axes={axis: _plain(record[axis]) for axis in axes if axis != "width"},
     )
+
+
+def _status(record: Mapping[Any, Any]) -> CellStatus:
+    text = _text(record, "status")
+    for status in STATUSES:
+        if text == status:
+            return status
+    raise GapbenchError(f"status {text!r} is none of {', '.join(STATUSES)}.{did_you_mean(text, STATUSES)}")
 
 
 def _file(path: Path) -> Path:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from gapbench.population.inline import Inline
-from gapbench.population.jobs import MeasureJob, Record, Setup, TrainJob
+from gapbench.population.jobs import Description, MeasureJob, Setup, TrainJob, failed_cell
 from gapbench.population.plan import Cell
 from gapbench.population.pool import Event, Pool
 from gapbench.proxies.registry import checked_options, proxy_entry
+from gapbench.proxies.results import Measurement
 from gapbench.runs.intact import damages
+from gapbench.runs.records import StoredMeasurement, TrainedCell, stored_measurement
 from gapbench.runs.store import Store
 from gapbench.suites.suite import ProxyRequest
 from gapbench_base.errors import DiskFull, GapbenchError
@@ -28,8 +29,8 @@ class Progress(Protocol):
     """What the driver tells while it works."""
 
     def begin(self, cells: int, done: int, measurements: int, measured: int) -> None: ...
-    def trained(self, record: Record) -> None: ...
-    def measured(self, record: Record) -> None: ...
+    def trained(self, record: TrainedCell) -> None: ...
+    def measured(self, record: StoredMeasurement) -> None: ...
     def message(self, text: str) -> None: ...
 
 
@@ -42,7 +43,7 @@ class Outcome:
     problems: list[str] = field(default_factory=list)
 
 
-def measurement_description(cell: str, request: ProxyRequest, setup: Setup, repeat: int = 0) -> Record:
+def measurement_description(cell: str, request: ProxyRequest, setup: Setup, repeat: int = 0) -> Description:
     """All that a measurement's value depends on; its key is the hash of this."""
     entry = proxy_entry(request.proxy)
     return {
@@ -84,7 +85,7 @@ class Driver:
         self.measuring: dict[str, str] = {}  # cell -> measurement under way
         self.restored: set[str] = set()
         self.devices: dict[str, str] = {}  # of cells to be restored: on what they were trained
-        self.descriptions: dict[str, Record] = {}
+        self.descriptions: dict[str, Description] = {}
 
     def bring_up_to_date(self, workers: int) -> Outcome:
         """Train missing cells and measure missing proxies; every finished result is stored at once. The weight file
@@ -106,7 +107,7 @@ class Driver:
         }
         done = {key for key, status in trained.items() if not self._redo(status)}
         self.finished = {key for key, status in measured.items() if not self._redo(status)}
-        rows = {row["cell"]: row for row in self.store.cells()}
+        rows = {row.cell: row for row in self.store.cells()}
         with Pool(self.setup, workers) if workers else Inline(self.setup) as pool:
             self.pool = pool
             for key, cell in self.cells.items():
@@ -135,16 +136,18 @@ class Driver:
     def _train_job(self, cell: Cell, restore: str | None = None) -> TrainJob:
         return TrainJob(cell.key, cell.seed, cell.configuration, cell.description, restore)
 
-    def _resume(self, cell: Cell, row: Any, wanted: list[tuple[str, ProxyRequest, Record]]) -> None:
+    def _resume(
+        self, cell: Cell, row: TrainedCell, wanted: list[tuple[str, ProxyRequest, Description]]
+    ) -> None:
         """A cell that is trained: check its weight file, then measure what is missing."""
-        if row["weights_sha256"] is None:
+        if row.weights_sha256 is None:
             return
         found = damages(self.setup.run, [row])
         if found:
-            self.devices[cell.key] = str(row["device"])
-            self._restore(cell.key, row["weights_sha256"], found[0].text)
-        elif row["status"] in ("converged", "not_converged"):
-            self._measure(cell.key, row["weights_sha256"], wanted)
+            self.devices[cell.key] = str(row.device)
+            self._restore(cell.key, row.weights_sha256, found[0].text)
+        elif row.measurable:
+            self._measure(cell.key, row.weights_sha256, wanted)
 
     def _restore(self, key: str, sha256: str, what: str) -> None:
         if key in self.restored:
@@ -155,7 +158,7 @@ class Driver:
         cell = self.cells.get(key) or self.others[key]
         self.pool.queue.appendleft(self._train_job(cell, restore=sha256))
 
-    def _measure(self, key: str, sha256: str, wanted: list[tuple[str, ProxyRequest, Record]]) -> None:
+    def _measure(self, key: str, sha256: str, wanted: list[tuple[str, ProxyRequest, Description]]) -> None:
         missing = tuple(entry for entry in wanted if entry[0] not in self.finished)
         if missing:
             cell = self.cells[key]
@@ -171,7 +174,7 @@ class Driver:
             self.store.begun(event.value, event.worker)
         elif event.kind == "measurement":
             self.store.add_measurements([event.value])
-            self.finished.add(event.value["measurement"])
+            self.finished.add(event.value.measurement)
             self.outcome.measured += 1
             self.progress.measured(event.value)
         elif event.kind == "trained":
@@ -182,18 +185,18 @@ class Driver:
         elif event.kind == "died":
             self._died(event)
 
-    def _trained(self, job: TrainJob, record: Record) -> None:
+    def _trained(self, job: TrainJob, record: TrainedCell) -> None:
         if job.restore is None:
             self.store.add_cell(record)
             self.outcome.trained += 1
             self.progress.trained(record)
-        elif record["status"] == "failed":
-            self._problem(f"The weights of cell {job.cell} could not be restored: {record['reason']}")
+        elif record.status == "failed":
+            self._problem(f"The weights of cell {job.cell} could not be restored: {record.reason}")
             return
         else:
             self.progress.message(f"The weights of cell {job.cell} are restored, bit for bit.")
-        if record["status"] in ("converged", "not_converged"):
-            self._measure(job.cell, record["weights_sha256"], self.wanted[job.cell])
+        if record.measurable and record.weights_sha256 is not None:
+            self._measure(job.cell, record.weights_sha256, self.wanted[job.cell])
 
     def _unusable(self, event: Event) -> None:
         if isinstance(event.job, MeasureJob) and "weight file" in event.value:
@@ -216,40 +219,23 @@ class Driver:
             if job.restore is not None:
                 self._problem(f"The weights of cell {job.cell} could not be restored: {event.value}.")
                 return
-            self.store.add_cell(
-                {
-                    "cell": job.cell,
-                    "description": json.dumps(job.description, sort_keys=True),
-                    "task": job.configuration.task,
-                    "family": job.configuration.family,
-                    "width": job.configuration.width,
-                    "seed": job.configuration.seed,
-                    "status": "failed",
-                    "reason": f"{event.value}, {DEATHS} times",
-                    "device": self.setup.device,
-                }
-            )
+            self.store.add_cell(failed_cell(job, self.setup.device, f"{event.value}, {DEATHS} times"))
             return
         key = self.measuring.get(job.cell)
         if key is not None and key not in self.finished:
             self.deaths[key] += 1
             if self.deaths[key] >= DEATHS:
                 request, description = next((r, d) for k, r, d in job.requests if k == key)
-                self.store.add_measurements(
-                    [
-                        {
-                            "measurement": key,
-                            "cell": job.cell,
-                            "proxy": request.proxy,
-                            "label": request.label,
-                            "description": json.dumps(description, sort_keys=True),
-                            "status": "failed",
-                            "reason": f"{event.value}, {DEATHS} times",
-                            "details": "{}",
-                            "device": self.setup.device,
-                        }
-                    ]
+                reason = f"{event.value}, {DEATHS} times"
+                record = stored_measurement(
+                    Measurement(request.proxy, None, None, 0.0, "failed", reason),
+                    key=key,
+                    cell=job.cell,
+                    label=request.label,
+                    description=description,
+                    device=self.setup.device,
                 )
+                self.store.add_measurements([replace(record, seconds=None)])
                 self.finished.add(key)
         else:
             self.deaths[job.cell] += 1

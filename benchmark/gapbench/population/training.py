@@ -28,6 +28,7 @@ from gapbench.computation.batch_norm import reestimate_batch_norm
 from gapbench.population.augmentation import augment
 from gapbench.population.evaluation import Evaluation, evaluate
 from gapbench.population.optimizers import make_optimizer, step
+from gapbench.runs.records import CellStatus
 from gapbench.suites.hyperparameters import Hyperparameters
 from gapbench_base.seeds import named_seed
 from gapbench_tasks import Split, Task
@@ -46,7 +47,7 @@ class Trained:
     last step. `gap` = test error - train error, `loss_gap` the same in cross-entropy.
     """
 
-    status: str
+    status: CellStatus
     epochs: int
     steps: int
     seconds: float
@@ -103,7 +104,8 @@ def train(
     # Never a part of one example, which batch normalisation cannot train on.
     batches = max(1, min(-(-count // values.batch_size), count // 2))
     history: list[float] = []
-    status, steps = "not_converged", 0
+    status: CellStatus = "not_converged"
+    steps = 0
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(named_seed("dropout", seed))
         for epoch in range(values.max_epochs):

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from gapbench.runs.records import TrainedCell
+from gapbench.runs.store import Store
 from gapbench_base.keys import content_key
 
 
@@ -53,7 +55,7 @@ class Identity:
 def identity_of(
     suite: str,
     plan: Sequence[str],
-    rows: Iterable[Any],
+    rows: Iterable[TrainedCell],
     environments: Sequence[Mapping[str, Any]] = (),
 ) -> Identity:
     """The identity of the networks `rows` (of the table `cells`) of a suite's text and plan (cell keys).
@@ -62,17 +64,17 @@ def identity_of(
     errors, and of the fingerprints of the data; not of the order, the machine, the date or the measurements.
     """
     wanted = set(plan)
-    own = [row for row in rows if row["cell"] in wanted]
+    own = [row for row in rows if row.cell in wanted]
     networks = [
-        [row["cell"], row["weights_sha256"], row["status"], row["train_error"], row["test_error"]]
+        [row.cell, row.weights_sha256, row.status, row.train_error, row.test_error]
         for row in own
-        if row["status"] != "failed"
+        if row.status != "failed"
     ]
     data = sorted({fingerprint for row in own for fingerprint in _data(row)})
     fingerprint = content_key(
         {"suite": suite, "networks": sorted(networks, key=lambda n: str(n[0])), "data": data}
     )
-    finished = [row["finished"] for row in own if row["status"] != "failed"]
+    finished = [row.finished or 0.0 for row in own if row.status != "failed"]
     versions = [record.get("versions", {}).get("gapbench") for record in environments]
     return Identity(
         fingerprint=fingerprint,
@@ -81,7 +83,7 @@ def identity_of(
         gapbench=tuple(
             dict.fromkeys("a checkout" if v == "not installed" else str(v) for v in versions if v)
         ),
-        devices=tuple(sorted({str(row["device"]) for row in own if row["device"]})),
+        devices=tuple(sorted({str(row.device) for row in own if row.device})),
         date=datetime.datetime.fromtimestamp(max(finished), datetime.UTC).isoformat(timespec="seconds")
         if finished
         else "",
@@ -89,16 +91,16 @@ def identity_of(
     )
 
 
-def identity_in(store: Any) -> Identity:
-    """Which population an open run database (`gapbench.runs.store.Store`) holds."""
+def identity_in(store: Store) -> Identity:
+    """Which population an open run database holds."""
     suite = store.meta("suite") or {}
     return identity_of(suite.get("text", ""), store.meta("plan") or (), store.cells(), store.environments())
 
 
-def _data(row: Any) -> list[str]:
+def _data(row: TrainedCell) -> list[str]:
     """Fingerprints of the data that a network was trained and tested on."""
     try:
-        description = json.loads(row["description"])
+        description = json.loads(row.description)
     except ValueError:  # said where the tables are read
         return []
     task = description.get("task")
@@ -108,10 +110,8 @@ def _data(row: Any) -> list[str]:
     return [str(value) for value in found if value]
 
 
-def _earlier(suite: str, rows: Sequence[Any]) -> str:
+def _earlier(suite: str, rows: Sequence[TrainedCell]) -> str:
     networks = [
-        [row["cell"], row["weights_sha256"], row["status"], row["gap"], row["test_error"]]
-        for row in rows
-        if row["status"] in ("converged", "not_converged")
+        [row.cell, row.weights_sha256, row.status, row.gap, row.test_error] for row in rows if row.measurable
     ]
     return content_key({"suite": suite, "networks": sorted(networks, key=lambda n: str(n[0]))})
