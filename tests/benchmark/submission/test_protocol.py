@@ -98,12 +98,15 @@ def test_what_is_no_entry_is_told(text, tmp_path):
     [
         ({"id": "../../x"}, r"`id` should match the pattern \^\[0-9a-f\]\{16\}\$"),
         ({"proxy": "../x"}, r"`proxy` should match the pattern"),
-        ({"claimed": {"value": "much"}}, r"`claimed.value` should be `float \| null`, not `str`"),
-        ({"values": {"c": {"status": "ok", "value": "1"}}}, r"on the network c: `value` should be `float"),
+        ({"claimed": {"value": "much"}}, r"`claimed.value` should be a number or null, not a text"),
+        (
+            {"values": {"c": {"status": "ok", "value": "1"}}},
+            r"on the network c: `value` should be a number or null, not a text",
+        ),
         ({"population": {}}, r"`population.fingerprint` is missing"),
-        ({"source": 1}, r"`source` should be `str`, not `int`"),
+        ({"source": 1}, r"`source` should be a text, not a whole number"),
         ({"verifications": [{"kind": "same networks"}]}, r"`verifications\[0\].outcome` is missing"),
-        ({"higher_means": "more"}, r"`higher_means` has the value 'more'"),
+        ({"higher_means": "more"}, r"`higher_means` = 'more' is none of worse, better"),
     ],
 )
 def test_an_entry_from_anybody_is_checked(change, words, entered_once, tmp_path):
