@@ -75,11 +75,15 @@ def in_words(text: str, place: str) -> str:
 def _choices(kind: Any, place: str) -> tuple[Any, ...]:
     """What a place within a dataclass, such as `measure.loss`, may be."""
     for name in re.findall(r"\w+|\[[^]]*\]", place):
+        while not is_dataclass(kind) and get_args(
+            kind
+        ):  # of `Part | None`, `list[Part]`, `dict[str, Part]`: Part
+            kind = next((part for part in get_args(kind) if is_dataclass(part)), get_args(kind)[-1])
         if is_dataclass(kind) and not name.startswith("["):
             kind = get_type_hints(kind)[name]
-        else:
-            kind = next((part for part in reversed(get_args(kind)) if part is not Ellipsis), kind)
-    return get_args(kind)
+    return tuple(
+        choice for part in (kind, *get_args(kind)) for choice in get_args(part) if isinstance(choice, str)
+    )
 
 
 def _types(found: re.Match[str]) -> str:
