@@ -13,6 +13,9 @@ def plain(value: Any) -> Any:
     """Plain JSON of nested values: numbers of numpy and torch as Python's, what is not finite as null.
 
     What is none of JSON's types stays as it is.
+
+    Returns:
+        The same in dictionaries, lists and plain values.
     """
     if isinstance(value, Mapping):
         return {str(key): plain(content) for key, content in value.items()}

@@ -40,6 +40,7 @@ class Plain:
     def __exit__(self, *_: object) -> None: ...
 
     def begin(self, cells: int, done: int, measurements: int, measured: int) -> None:
+        """What there is to do, and what was done before."""
         self.cells, self.done = cells, done
         self.measurements, self.measured_count = measurements, measured
         click.echo(
@@ -47,10 +48,12 @@ class Plain:
         )
 
     def trained(self, record: TrainedCell) -> None:
+        """Count a network, and say what is worth saying of it."""
         self.done += 1
         click.echo(f"[{self.done}/{self.cells}] {line_of(record)}")
 
     def measured(self, record: StoredMeasurement) -> None:
+        """Count a measurement, and name one that failed."""
         self.measured_count += 1
         if record.status == "failed":
             click.echo(f"{record.label} failed on {record.cell}: {record.reason}")
@@ -59,6 +62,7 @@ class Plain:
             click.echo(f"{self.measured_count}/{self.measurements} measurements")
 
     def message(self, text: str) -> None:
+        """Say it."""
         click.echo(text, err=True)
 
 
@@ -86,22 +90,26 @@ class Bars:
         self.bars.stop()
 
     def begin(self, cells: int, done: int, measurements: int, measured: int) -> None:
+        """What there is to do, and what was done before."""
         self.networks = self.bars.add_task("networks", total=cells, completed=done, last="")
         self.values = self.bars.add_task("measurements", total=measurements, completed=measured, last="")
 
     def trained(self, record: TrainedCell) -> None:
+        """Count a network, and say what is worth saying of it."""
         last = f"{record.task} {record.family} width {record.width:g}: {record.status}"
         self.bars.update(self.networks, advance=1, last=last)
         if record.status in ("failed", "diverged"):
             self.bars.console.print(line_of(record), highlight=False, markup=False)
 
     def measured(self, record: StoredMeasurement) -> None:
+        """Count a measurement, and name one that failed."""
         self.bars.update(self.values, advance=1, last=record.label)
         if record.status == "failed":
             text = f"{record.label} failed on {record.cell}: {record.reason}"
             self.bars.console.print(text, highlight=False, markup=False)
 
     def message(self, text: str) -> None:
+        """Say it."""
         self.bars.console.print(text, highlight=False, markup=False)
 
 

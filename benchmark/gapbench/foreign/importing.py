@@ -67,7 +67,11 @@ def import_population(
     table says so, and is not measured. A measurement's key holds the proxy's version and options and all that the
     network depends on, so that the same call again measures what is new and what failed, and keeps nothing stale.
 
-    Raises `GapbenchError` naming the row for anything that does not fit; what was finished is kept.
+    Returns:
+        The run in `out`.
+
+    Raises:
+        GapbenchError: naming the row for anything that does not fit; what was finished is kept.
     """
     from gapbench.foreign.networks import examples
     from gapbench.foreign.train_errors import check_errors

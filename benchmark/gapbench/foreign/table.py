@@ -26,9 +26,10 @@ OPTIONAL = ("initial", "test_data", "train_loss", "test_loss", "test_size")
 
 @dataclass(frozen=True)
 class Row:
-    """One network of the table, with its files found. `position` counts from 1; errors are fractions, losses nats;
-    None where the table does not say. A `train_error` may be up to 100 here: whether it is a fraction is judged
-    beside the network's own (`import_errors`).
+    """One network of the table, with its files found.
+
+    `position` counts from 1; errors are fractions, losses nats; None where the table does not say. A `train_error`
+    may be up to 100 here: whether it is a fraction is judged beside the network's own (`train_errors`).
     """
 
     position: int
@@ -57,10 +58,16 @@ def read_rows(
     axes: Sequence[str],
     given: Mapping[str, Any],
 ) -> tuple[Row, ...]:
-    """The rows of a table. `given`: `factory`, `data`, `test_data`, `test_size` for all rows, None where the
-    table's columns say so.
+    """The rows of a table, every one checked.
 
-    Raises `GapbenchError` naming the row for whatever does not fit, and `TableError` for a file that is no table.
+    `given`: `factory`, `data`, `test_data`, `test_size` for all rows, None where the table's columns say so.
+
+    Returns:
+        The rows in the table's order.
+
+    Raises:
+        GapbenchError: naming the row for whatever does not fit.
+        TableError: for a file that is no table.
     """
     from gapbench_leaderboard.intake.reading import read_table
 
@@ -98,6 +105,9 @@ def half_unit(values: Sequence[float]) -> float:
     The digits are those of the value that has most, since tables drop zeros at the end; beyond the seventh they are
     those of float32 or of a subtraction (1 - 0.93). 0 where all are whole numbers: an error of exactly 0 or 1 tells
     nothing about rounding.
+
+    Returns:
+        The half unit, a fraction.
     """
     if all(float(value).is_integer() for value in values):
         return 0.0

@@ -36,10 +36,15 @@ def allowance(count: int) -> int:
 
 
 def error_of(network: nn.Module, inputs: Tensor, targets: Tensor) -> tuple[float, int, bool]:
-    """Share of wrong decisions in eval mode on all examples, their number (examples x positions), and whether all
-    outputs were finite. `inputs` (n, ...), integer `targets` (n,) or (n, *map).
+    """Evaluate a network in eval mode on all examples.
 
-    Raises `GapbenchError` where the network cannot be evaluated on the data or the targets are no classes.
+    `inputs` (n, ...), integer `targets` (n,) or (n, *map).
+
+    Returns:
+        The share of wrong decisions, their number (examples x positions), and whether all outputs were finite.
+
+    Raises:
+        GapbenchError: where the network cannot be evaluated on the data or the targets are no classes.
     """
     from gapbench.curvature.heads import class_logits
 
@@ -92,8 +97,10 @@ def check_errors(rows: Sequence[Row], found: Sequence[Recomputed], table: str) -
     """Refuse a table whose errors are not those of its networks.
 
     A difference is allowed up to `allowance` examples and half a unit of the last digit that the column gives.
-    Raises `GapbenchError` naming the first network, both numbers, and what would explain them: accuracies,
-    percentages, or weight files in another order.
+
+    Raises:
+        GapbenchError: naming the first network, both numbers, and what would explain them: accuracies,
+            percentages, or weight files in another order.
     """
     for row, result in zip(rows, found):
         if not result.errors and row.train_error > 1:

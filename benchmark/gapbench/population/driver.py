@@ -6,16 +6,16 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Protocol
 
 from gapbench.population.inline import Inline
 from gapbench.population.jobs import Description, MeasureJob, Setup, TrainJob, failed_cell
 from gapbench.population.plan import Cell
 from gapbench.population.pool import Event, Pool
+from gapbench.population.progress import Progress
 from gapbench.proxies.registry import checked_options, proxy_entry
 from gapbench.proxies.results import Measurement
 from gapbench.runs.intact import damages
-from gapbench.runs.records import StoredMeasurement, TrainedCell, stored_measurement
+from gapbench.runs.records import TrainedCell, stored_measurement
 from gapbench.runs.store import Store
 from gapbench.suites.suite import ProxyRequest
 from gapbench_base.errors import DiskFull, GapbenchError
@@ -23,15 +23,6 @@ from gapbench_base.keys import content_key
 
 MEASURE_PROTOCOL = 1
 DEATHS = 2  # how often a job may kill its worker before that is its result
-
-
-class Progress(Protocol):
-    """What the driver tells while it works."""
-
-    def begin(self, cells: int, done: int, measurements: int, measured: int) -> None: ...
-    def trained(self, record: TrainedCell) -> None: ...
-    def measured(self, record: StoredMeasurement) -> None: ...
-    def message(self, text: str) -> None: ...
 
 
 @dataclass
@@ -88,11 +79,16 @@ class Driver:
         self.descriptions: dict[str, Description] = {}
 
     def bring_up_to_date(self, workers: int) -> Outcome:
-        """Train missing cells and measure missing proxies; every finished result is stored at once. The weight file
-        of every trained cell is checked, and what is damaged is trained again to the same bytes or is a problem.
+        """Train and measure what is missing; every finished result is stored at once.
 
-        `workers` = 0 does it in this process.
-        Raises `DiskFull` when there is no space left; what was finished is kept.
+        The weight file of every trained cell is checked, and what is damaged is trained again to the same bytes or
+        is a problem. `workers` = 0 does it in this process.
+
+        Returns:
+            What was done, and what could not be.
+
+        Raises:
+            DiskFull: where there is no space left; what was finished is kept.
         """
         trained = self.store.statuses("cells")
         measured = self.store.statuses("measurements")

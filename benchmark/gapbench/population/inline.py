@@ -13,8 +13,9 @@ from gapbench_base.errors import DiskFull, GapbenchError
 
 
 class Inline:
-    """Stands in for `gapbench.population.pool.Pool`, with the same results; a network that kills the process is
-    not survived.
+    """Stands in for `gapbench.population.pool.Pool`, in this process, with the same results.
+
+    A network that kills the process is not survived.
     """
 
     def __init__(self, setup: Setup):

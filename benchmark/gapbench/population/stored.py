@@ -62,8 +62,12 @@ def open_population(
 ) -> Population:
     """Open the trained networks of a run's folder.
 
-    Raises `GapbenchError` if there is no run, no trained network, or the tasks' data are not to be had; and where
-    weight files are damaged, naming them and the command that restores them.
+    Returns:
+        The networks that can be measured, in the plan's order.
+
+    Raises:
+        GapbenchError: if there is no run, no trained network, or the tasks' data are not to be had; and where
+            weight files are damaged, naming them and the command that restores them.
     """
     from gapbench.population.facts import facts_source
     from gapbench.population.plan import plan

@@ -57,10 +57,12 @@ class Trained:
 
     @property
     def gap(self) -> float:
+        """Test error - train error (fractions)."""
         return self.test.error - self.train.error
 
     @property
     def loss_gap(self) -> float:
+        """The same in cross-entropy (nats)."""
         return self.test.cross_entropy - self.train.cross_entropy
 
 
@@ -86,6 +88,9 @@ def train(
 
     `seed` fixes the order of examples, augmentation, noise and dropout. The network is left
     on `device`, in eval mode.
+
+    Returns:
+        How it ended, with both evaluations and the loss after each epoch.
     """
     started = time.perf_counter()
     device = torch.device(device)

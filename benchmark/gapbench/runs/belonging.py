@@ -9,8 +9,11 @@ from gapbench.runs.identity import Identity
 
 
 def other_weights(entry: Entry, checksums: Mapping[str, str | None]) -> list[str]:
-    """The networks that the entry was measured on with other weights than those here; entries made before
-    checksums were kept in them have none."""
+    """The networks that the entry was measured on with other weights than those here.
+
+    Returns:
+        Their cells; none for entries made before checksums were kept in them.
+    """
     return [
         cell
         for cell, value in entry.values.items()

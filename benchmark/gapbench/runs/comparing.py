@@ -22,6 +22,9 @@ def compare(claimed: Score, fresh: Score) -> tuple[str, str]:
       the score exceeds the claim.
     - `not contradicted`: neither: the fresh interval contains zero, so the networks do not tell.
     - `undecided`: a score or a limit is missing.
+
+    Returns:
+        The outcome and its reason in words.
     """
     words = f"claimed {_shown(claimed)}, on fresh networks {_shown(fresh)}"
     first, second = _interval(claimed), _interval(fresh)
@@ -52,6 +55,9 @@ def outcome_of(record: Verification) -> str:
 
     One on fresh networks is judged by its scores: before there was `not contradicted`, that was written down as
     confirmed.
+
+    Returns:
+        The outcome as `compare` has it, or as it was written down.
     """
     if record.kind != "fresh networks" or record.claimed is None or record.fresh is None:
         return record.outcome

@@ -15,9 +15,12 @@ from gapbench_base.keys import content_key
 
 @dataclass(frozen=True)
 class Identity:
-    """Of a population. `fingerprint`: 16 hexadecimal digits, see `identity_of`; `networks` that have a result of
-    the `planned`; `gapbench`, `devices`: versions and kinds of device that it was made with; `date` of the last
-    network (UTC), empty where none is trained."""
+    """Which population it is.
+
+    `fingerprint`: 16 hexadecimal digits, see `identity_of`; `networks` that have a result of the `planned`;
+    `gapbench`, `devices`: versions and kinds of device that it was made with; `date` of the last network (UTC),
+    empty where none is trained.
+    """
 
     fingerprint: str
     networks: int
@@ -62,6 +65,9 @@ def identity_of(
 
     The fingerprint is a hash of the suite's text, of each network's key, checksum of its weights, status and
     errors, and of the fingerprints of the data; not of the order, the machine, the date or the measurements.
+
+    Returns:
+        The identity, with versions, devices and dates of what was trained.
     """
     wanted = set(plan)
     own = [row for row in rows if row.cell in wanted]

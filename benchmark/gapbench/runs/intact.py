@@ -64,8 +64,11 @@ def damages(run: Path, rows: Iterable[TrainedCell]) -> list[Damage]:
 def require_intact(
     run: Path, rows: Iterable[TrainedCell], data_dir: str | os.PathLike[str] | None = None
 ) -> None:
-    """Raise `GapbenchError` naming the damaged weight files of these networks and the command that restores
-    them."""
+    """Check the weight files of these networks.
+
+    Raises:
+        GapbenchError: naming the damaged ones and the command that restores them.
+    """
     found = damages(run, rows)
     if not found:
         return

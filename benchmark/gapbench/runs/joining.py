@@ -24,9 +24,13 @@ def join(runs: Sequence[str | os.PathLike[str]], entries: Sequence[str | os.Path
     that failed in one run gives way to its result in another. `entries` are files of submissions measured on
     the same networks.
 
-    Raises `GapbenchError` where the runs do not fit: another suite or another text of it, other data or another
-    protocol of a task, the same network trained to other weights, a label with two meanings, an entry of
-    another population.
+    Returns:
+        The joined run; its `sources` are the folders.
+
+    Raises:
+        GapbenchError: where the runs do not fit: another suite or another text of it, other data or another
+            protocol of a task, the same network trained to other weights, a label with two meanings, an entry of
+            another population.
     """
     from gapbench.runs.identity import identity_of
     from gapbench.runs.run import open_run

@@ -186,9 +186,15 @@ def open_run(
     problems: tuple[str, ...] = (),
     drafts: Sequence[Entry] = (),
 ) -> Run:
-    """Open a run's folder without changing anything. Raises `GapbenchError` if it holds none.
+    """Open a run's folder without changing anything.
 
     `drafts` are entries that are not written yet, or are to stand in for those of the same identity.
+
+    Returns:
+        The run as its folder has it.
+
+    Raises:
+        GapbenchError: if it holds none, or is damaged.
     """
     from gapbench.runs.entries import load_entries
     from gapbench.runs.identity import identity_in

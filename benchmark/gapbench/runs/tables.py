@@ -40,6 +40,9 @@ def population_table(store: Store, cells: Sequence[str], axes: Sequence[str]) ->
     axis that is none of these (a training or test size that is an axis has the one column, which failed
     networks fill as well); `seconds` of training; `shift` 1 where training and test inputs differ in
     distribution; `source` of the data.
+
+    Returns:
+        The table; its columns are documented above.
     """
     wanted = set(cells)
     rows = {row.cell: row for row in store.cells() if row.cell in wanted}
@@ -56,8 +59,15 @@ def population_table(store: Store, cells: Sequence[str], axes: Sequence[str]) ->
 
 
 def description_of(store: Store, row: TrainedCell) -> dict[str, Any]:
-    """A cell's description. Raises `GapbenchError` for a damaged row: one whose key is not that of its
-    description, or whose gap is not the difference of its errors."""
+    """A cell's description.
+
+    Returns:
+        Plain JSON values, of which the cell's key is the hash.
+
+    Raises:
+        GapbenchError: for a damaged row: one whose key is not that of its description, or whose gap is not the
+            difference of its errors.
+    """
     where = f"The run database {store.path} is damaged: network {row.cell}"
     try:
         description = json.loads(row.description)
@@ -96,12 +106,20 @@ def _axis_values(description: Mapping[str, Any], axes: Sequence[str]) -> dict[st
 def measurement_table(
     store: Store, cells: Sequence[str], labels: Sequence[str] | None = None
 ) -> pd.DataFrame:
-    """One row per measurement of a cell of the plan: `proxy` is its label, `seconds` and `peak_memory` (bytes)
-    its cost, `details` a JSON text; where proxies were measured twice, `repeat` is 0 or 1; where any details say
-    so, `coverage` and `converged` (`gapbench.runs.details`). `labels` (default: all) chooses and orders proxies.
+    """One row per measurement of a cell of the plan.
+
+    `proxy` is its label, `seconds` and `peak_memory` (bytes) its cost, `details` a JSON text; where proxies were
+    measured twice, `repeat` is 0 or 1; where any details say so, `coverage` and `converged`
+    (`gapbench.runs.details`). `labels` (default: all) chooses and orders proxies.
 
     Of a label that was measured with several versions or protocols only the latest measured stands here: values of
-    two versions are never ranked together. Raises `GapbenchError` for a damaged row.
+    two versions are never ranked together.
+
+    Returns:
+        The table, by network in the plan's order, then by label.
+
+    Raises:
+        GapbenchError: for a damaged row.
     """
     wanted = set(cells)
     rows: list[dict[str, Any]] = []

@@ -96,9 +96,12 @@ class Fleet:
         )
 
     def measure(self, tasks: Sequence[Task]) -> Iterator[tuple[Task, Answer]]:
-        """Measure every task in a fresh process; yields results as they come, in random order.
+        """Measure every task in a fresh process.
 
         If the consumer stops early, what has not begun is not begun.
+
+        Yields:
+            Tasks with their answers as they come, in random order.
         """
         order = list(tasks)
         random.SystemRandom().shuffle(order)

@@ -62,7 +62,11 @@ def submit(
     changes nothing; a changed file or other options are a new version. `hosts`: two processes started before
     (`gapbench.sandbox.launching.Host`), to be shared by several submissions.
 
-    Raises `GapbenchError` for wrong usage. A proxy that cannot be entered is a result with `refusals`.
+    Returns:
+        The entry; a proxy that cannot be entered is a result with `refusals`.
+
+    Raises:
+        GapbenchError: for wrong usage.
     """
     from gapbench.runs.environment import usable_cores
     from gapbench.runs.lock import sole_driver

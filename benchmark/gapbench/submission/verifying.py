@@ -80,7 +80,11 @@ def verify(
     `by` names who verifies; where nobody is named, or one of the entry's authors, the board says that its author
     did.
 
-    Raises `GapbenchError` for wrong usage, and if the entry was measured on other networks than the run's.
+    Returns:
+        The outcome, and whether it was written into the entry.
+
+    Raises:
+        GapbenchError: for wrong usage, and if the entry was measured on other networks than the run's.
     """
     folder = Path(run)
     entry = find_entry(folder, wanted)
@@ -148,8 +152,10 @@ def _on_same(
 
 
 def role_of(by: str, authors: str) -> str:
-    """Whether who verifies is the `author`, `another`, or `unknown`, where the entry names no author. Nobody
-    named is taken for the author.
+    """In which role somebody verifies; nobody named is taken for the author.
+
+    Returns:
+        `author`, `another`, or `unknown` where the entry names no author.
     """
     name = _plain(by)
     if not name:

@@ -162,6 +162,13 @@ def proxy_requests(entries: Sequence[str | Mapping[str, Any]], where: str) -> tu
 
     Without a label, a proxy that is listed once keeps its name; one listed several times gets the options
     in which the entries differ in brackets. The empty list means every proxy with its defaults.
+
+    Returns:
+        The requests in their order, no label twice.
+
+    Raises:
+        GapbenchError: naming `where` for an unknown proxy or option, a value of another type, and a label that is
+            taken.
     """
     parsed: list[tuple[str, dict[str, Any], str]] = []
     for entry in entries or list_proxies():
@@ -239,6 +246,9 @@ def varying_axes(configurations: Iterable[Configuration]) -> tuple[str, ...]:
     """Names that take more than one value within some (task, family), `width` first.
 
     What differs only between tasks or families (an epoch limit, a depth) is part of them, not an axis.
+
+    Returns:
+        The names.
     """
     seen: dict[str, dict[tuple[str, str], set[Any]]] = {}
     for configuration in configurations:
