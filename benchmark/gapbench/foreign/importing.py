@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gapbench.foreign.table import Row, read_rows
+from gapbench.foreign.table import ForeignNetwork, read_rows
 from gapbench.runs.records import TrainedCell, json_text, stored_measurement
 from gapbench_base.errors import GapbenchError
 
@@ -30,7 +30,7 @@ Read = Callable[[Path], "tuple[Tensor, Tensor]"]
 class Candidate:
     """A row with what its key is made of: checksums of every file that its results depend on."""
 
-    row: Row
+    row: ForeignNetwork
     cell: str
     description: dict[str, Any]
     sha256: str
@@ -125,7 +125,7 @@ def import_population(
     return open_run(folder)
 
 
-def _candidates(rows: Sequence[Row], table: str, axes: Sequence[str]) -> list[Candidate]:
+def _candidates(rows: Sequence[ForeignNetwork], table: str, axes: Sequence[str]) -> list[Candidate]:
     from gapbench_base.keys import content_key
 
     hashes: dict[Path, str] = {}
@@ -138,7 +138,7 @@ def _candidates(rows: Sequence[Row], table: str, axes: Sequence[str]) -> list[Ca
         return hashes[path]
 
     found: list[Candidate] = []
-    same: dict[str, Row] = {}
+    same: dict[str, ForeignNetwork] = {}
     for row in rows:
         files = {
             "weights": hashed(row.weights),
@@ -176,7 +176,7 @@ def _candidates(rows: Sequence[Row], table: str, axes: Sequence[str]) -> list[Ca
     return found
 
 
-def _code_of(row: Row, table: str) -> str:
+def _code_of(row: ForeignNetwork, table: str) -> str:
     """Checksum of the file that defines the factory: the same weights in another function are another network."""
     from gapbench.foreign.networks import factory_of
 
@@ -213,13 +213,13 @@ def _recomputed(
     return [Recomputed(*known[candidate.evaluated]) for candidate in candidates]
 
 
-def _network(row: Row) -> nn.Module:
+def _network(row: ForeignNetwork) -> nn.Module:
     from gapbench.foreign.networks import load_network
 
     return load_network(row.factory, row.weights)
 
 
-def _sets(row: Row, read: Read) -> dict[str, tuple[Tensor, Tensor]]:
+def _sets(row: ForeignNetwork, read: Read) -> dict[str, tuple[Tensor, Tensor]]:
     sets = {"train_error": read(row.data)}
     if row.test_data is not None:
         sets["test_error"] = read(row.test_data)

@@ -25,7 +25,7 @@ OPTIONAL = ("initial", "test_data", "train_loss", "test_loss", "test_size")
 
 
 @dataclass(frozen=True)
-class Row:
+class ForeignNetwork:
     """One network of the table, with its files found.
 
     `position` counts from 1; errors are fractions, losses nats; None where the table does not say. A `train_error`
@@ -57,7 +57,7 @@ def read_rows(
     weights: str | os.PathLike[str],
     axes: Sequence[str],
     given: Mapping[str, Any],
-) -> tuple[Row, ...]:
+) -> tuple[ForeignNetwork, ...]:
     """The rows of a table, every one checked.
 
     `given`: `factory`, `data`, `test_data`, `test_size` for all rows, None where the table's columns say so.
@@ -79,8 +79,8 @@ def read_rows(
             rows.append(_row(position, record, Path(weights), axes))
         except GapbenchError as error:
             raise GapbenchError(f"{table}, row {position}: {error}") from None
-    alike: dict[str, Row] = {}
-    seen: dict[tuple[Path, str], Row] = {}
+    alike: dict[str, ForeignNetwork] = {}
+    seen: dict[tuple[Path, str], ForeignNetwork] = {}
     for row in rows:
         other = seen.setdefault((row.weights.resolve(), row.factory), row)
         if other is not row:
@@ -141,7 +141,7 @@ def _complete(frame: pd.DataFrame, axes: Sequence[str], given: Mapping[str, Any]
     return frame
 
 
-def _row(position: int, record: Mapping[Any, Any], folder: Path, axes: Sequence[str]) -> Row:
+def _row(position: int, record: Mapping[Any, Any], folder: Path, axes: Sequence[str]) -> ForeignNetwork:
     name = _text(record, "weights")
     errors = {column: _fraction(record, column, name) for column in ERRORS}
     seed, width = _number(record, "seed"), _number(record, "width")
@@ -156,7 +156,7 @@ def _row(position: int, record: Mapping[Any, Any], folder: Path, axes: Sequence[
         if _empty(record[axis]):
             raise GapbenchError(f"the axis {axis} has no value.")
     test_data, initial = record["test_data"], record["initial"]
-    return Row(
+    return ForeignNetwork(
         position=position,
         name=name,
         weights=_file(folder / name),

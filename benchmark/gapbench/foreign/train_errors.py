@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from gapbench.foreign.table import ERRORS, Row, half_unit
+from gapbench.foreign.table import ERRORS, ForeignNetwork, half_unit
 from gapbench_base.errors import GapbenchError
 
 FEWEST, SHARE = 2, 2000
@@ -93,7 +93,7 @@ def recompute(network: nn.Module, sets: Mapping[str, tuple[Tensor, Tensor]]) -> 
     return Recomputed(errors, counts)
 
 
-def check_errors(rows: Sequence[Row], found: Sequence[Recomputed], table: str) -> None:
+def check_errors(rows: Sequence[ForeignNetwork], found: Sequence[Recomputed], table: str) -> None:
     """Refuse a table whose errors are not those of its networks.
 
     A difference is allowed up to `allowance` examples and half a unit of the last digit that the column gives.
@@ -136,7 +136,7 @@ def check_errors(rows: Sequence[Row], found: Sequence[Recomputed], table: str) -
 
 
 def _cause(
-    rows: Sequence[Row],
+    rows: Sequence[ForeignNetwork],
     column: str,
     used: Sequence[int],
     wrong: Sequence[int],
@@ -178,5 +178,5 @@ def _digits(rounding: float) -> str:
     return f" and {rounding:.0e} for the table's rounding" if rounding >= 1e-9 else ""
 
 
-def _stated(row: Row, column: str) -> float:
+def _stated(row: ForeignNetwork, column: str) -> float:
     return row.train_error if column == "train_error" else row.test_error

@@ -10,7 +10,7 @@ from pathlib import Path
 from gapbench.population.inline import Inline
 from gapbench.population.jobs import Description, MeasureJob, Setup, TrainJob, failed_cell
 from gapbench.population.plan import Cell
-from gapbench.population.pool import Event, Pool
+from gapbench.population.pool import Pool, WorkerEvent
 from gapbench.population.progress import Progress
 from gapbench.proxies.registry import checked_options, proxy_entry
 from gapbench.proxies.results import Measurement
@@ -161,7 +161,7 @@ class Driver:
             job = MeasureJob(key, cell.seed, cell.configuration, sha256, missing)
             self.pool.queue.appendleft(job)  # finish a network before the next begins
 
-    def _handle(self, event: Event) -> None:
+    def _handle(self, event: WorkerEvent) -> None:
         if event.kind == "disk_full":
             raise DiskFull(event.value)
         if event.kind == "measuring":
@@ -194,7 +194,7 @@ class Driver:
         if record.measurable and record.weights_sha256 is not None:
             self._measure(job.cell, record.weights_sha256, self.wanted[job.cell])
 
-    def _unusable(self, event: Event) -> None:
+    def _unusable(self, event: WorkerEvent) -> None:
         if isinstance(event.job, MeasureJob) and "weight file" in event.value:
             self._restore(event.job.cell, event.job.weights_sha256, event.value.rstrip("."))
         else:
@@ -204,7 +204,7 @@ class Driver:
                 f"{event.value} It was trained on {device}: try --device {device}." if other else event.value
             )
 
-    def _died(self, event: Event) -> None:
+    def _died(self, event: WorkerEvent) -> None:
         job = event.job
         assert job is not None
         if isinstance(job, TrainJob):

@@ -20,7 +20,7 @@ from gapbench.proxies.results import Measurement, MeasurementStatus
 from gapbench.sandbox.launching import START_SECONDS, Host
 from gapbench.sandbox.limits import Limits
 from gapbench.sandbox.protocol import LONGEST_LINE, Garbled, clean, frame, number, parse_line
-from gapbench.sandbox.source import Source
+from gapbench.sandbox.source import ProxyFile
 
 if TYPE_CHECKING:
     from gapbench.sandbox.handover import Handover
@@ -66,7 +66,7 @@ class Session:
     def __init__(
         self,
         host: Host,
-        source: Source,
+        source: ProxyFile,
         limits: Limits,
         *,
         proxy: str | None = None,

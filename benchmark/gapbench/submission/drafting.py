@@ -13,7 +13,7 @@ from gapbench.population.stored import Population
 from gapbench.runs.details import COLUMNS
 from gapbench.runs.entry import Cost, Entry, EntryPopulation, EntryValue, Score, ScoreRow, SuiteName
 from gapbench.sandbox.limits import Limits
-from gapbench.sandbox.source import Source
+from gapbench.sandbox.source import ProxyFile
 from gapbench.submission.request import Request
 from gapbench_base.json_values import plain
 from gapbench_base.validation import validated
@@ -32,7 +32,7 @@ class About:
 
 def draft_entry(
     population: Population,
-    source: Source,
+    source: ProxyFile,
     request: Request,
     limits: Limits,
     about: About,

@@ -14,11 +14,11 @@ from gapbench.runs.entries import load_entries, write_entry
 from gapbench.runs.entry import Entry
 from gapbench.runs.records import stored_measurement
 from gapbench.sandbox.described import choose
-from gapbench.sandbox.fleet import Fleet, Task, same_value, sandboxed
+from gapbench.sandbox.fleet import Assignment, Fleet, same_value, sandboxed
 from gapbench.sandbox.launching import Host
 from gapbench.sandbox.limits import Limits
 from gapbench.sandbox.sandbox import Answer
-from gapbench.sandbox.source import Source, read_source
+from gapbench.sandbox.source import ProxyFile, read_source
 from gapbench.submission.drafting import About, draft_entry
 from gapbench.submission.request import PROTOCOL, Request, request_for
 
@@ -109,7 +109,7 @@ def submit(
 
 
 def _same_before(
-    population: Population, source: Source, name: str | None, proxy: str | None, options: dict[str, Any]
+    population: Population, source: ProxyFile, name: str | None, proxy: str | None, options: dict[str, Any]
 ) -> Entry | None:
     """The entry that the same call made before, on the same networks."""
     for entry in load_entries(population.folder):
@@ -132,15 +132,17 @@ def seed_of(seed: str, cell: str) -> int:
     return named_seed("submission", seed, cell)
 
 
-def task_for(population: Population, member: Member, seed: str, disturbed: bool = False) -> Task:
+def task_for(population: Population, member: Member, seed: str, disturbed: bool = False) -> Assignment:
     """The measurement of one network."""
     from gapbench.population.network import handover_of
 
-    return Task(member.key, lambda: handover_of(member, population), seed_of(seed, member.key), disturbed)
+    return Assignment(
+        member.key, lambda: handover_of(member, population), seed_of(seed, member.key), disturbed
+    )
 
 
 def _measure(
-    fleet: Fleet, population: Population, source: Source, request: Request, retry_failed: bool, say: Say
+    fleet: Fleet, population: Population, source: ProxyFile, request: Request, retry_failed: bool, say: Say
 ) -> list[str]:
     """Measure what is missing, each result stored at once. Returns why the proxy cannot be entered."""
     from gapbench.runs.store import Store

@@ -28,7 +28,7 @@ SPECIAL_AXES = ("family", "width", "seed")
 
 
 @dataclass(frozen=True)
-class Grid:
+class GridTable:
     """A [[grid]] of a suite's file: all combinations of the values of its axes."""
 
     task: str
@@ -53,7 +53,7 @@ class SuiteFile:
 
     name: Annotated[str, Meta(pattern="^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
     version: Annotated[int, Meta(ge=1)]
-    grid: Annotated[list[Grid], Meta(min_length=1)]
+    grid: Annotated[list[GridTable], Meta(min_length=1)]
     summary: str = ""
     training: dict[str, Any] = field(default_factory=dict)
     measure: Measuring = Measuring()
@@ -259,7 +259,7 @@ def varying_axes(configurations: Iterable[Configuration]) -> tuple[str, ...]:
     return tuple(sorted(varying, key=lambda name: (name != "width", name)))
 
 
-def _expand(grid: Grid, common: Mapping[str, Any], where: str) -> Iterable[Configuration]:
+def _expand(grid: GridTable, common: Mapping[str, Any], where: str) -> Iterable[Configuration]:
     task, axes, fixed_options = grid.task, grid.axes, grid.task_options
     if task not in list_tasks():
         hint = did_you_mean(task, list_tasks())
@@ -302,7 +302,7 @@ def _expand(grid: Grid, common: Mapping[str, Any], where: str) -> Iterable[Confi
         )
 
 
-def _refuse_shared_names(options: Mapping[str, Any], grid: Grid, where: str) -> None:
+def _refuse_shared_names(options: Mapping[str, Any], grid: GridTable, where: str) -> None:
     """An option of a task that a grid uses must not be called like something else that is kept of a network."""
     shared = set(taken(options)) | set(options) & {"width", *hp.NAMES}
     if "data_seed" in task_options(grid.task):
