@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, TypeAlias
-
-Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
+from typing import Any
 
 
 def plain(value: Any) -> Any:

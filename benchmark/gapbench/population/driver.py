@@ -76,7 +76,6 @@ class Driver:
         self.measuring: dict[str, str] = {}  # cell -> measurement under way
         self.restored: set[str] = set()
         self.devices: dict[str, str] = {}  # of cells to be restored: on what they were trained
-        self.descriptions: dict[str, Description] = {}
 
     def bring_up_to_date(self, workers: int) -> Outcome:
         """Train and measure what is missing; every finished result is stored at once.
