@@ -11,9 +11,10 @@ import torch
 from torch import Tensor, nn
 
 from gapbench.computation.copies import copied
-from gapbench.symmetry.find import Symmetry, find, flat_parameters, with_parameters
+from gapbench.symmetry.find import Symmetry, find
+from gapbench.symmetry.orbit import kinds as kinds_of
+from gapbench.symmetry.parameters import flat_parameters, with_parameters
 from gapbench.symmetry.structure import BatchNormUse, NormUse
-from gapbench.symmetry.transformation import kinds as kinds_of
 from gapbench.symmetry.verification import outputs
 
 # Audit kind -> kinds of families in `gapbench.symmetry`.

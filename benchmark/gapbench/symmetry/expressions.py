@@ -51,7 +51,8 @@ class Expressions:
         if fresh:
             chosen = pairs[open_][fresh]
             self.sums.append(np.stack([found[fresh], chosen[:, 0], chosen[:, 1]], axis=1))
-        return result[back].reshape(left.shape)
+        total: Ids = result[back].reshape(left.shape)
+        return total
 
     def scale(self, expressions: Ids, factor: float) -> Ids:
         """factor * x, elementwise."""

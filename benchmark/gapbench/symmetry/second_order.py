@@ -6,10 +6,10 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
-from gapbench.symmetry.bound import Bound
 from gapbench.symmetry.classes import Ids
-from gapbench.symmetry.families import Rescaling
-from gapbench.symmetry.shifts import ShiftSolution
+from gapbench.symmetry.groups.bound import Bound
+from gapbench.symmetry.groups.rescaling import Rescaling
+from gapbench.symmetry.shift_solution import ShiftSolution
 from gapbench.symmetry.structure import Findings
 
 

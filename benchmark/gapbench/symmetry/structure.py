@@ -36,7 +36,8 @@ class LinearUse:
 
     @property
     def depthwise(self) -> bool:
-        return self.weight.shape[0] > 1 and self.weight.shape[2] == 1
+        """Whether each group has one channel in and out, and there are several groups."""
+        return bool(self.weight.shape[0] > 1 and self.weight.shape[2] == 1)
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,8 @@ class BatchNormUse:
 
     def gain(self, theta: np.ndarray) -> np.ndarray:
         """weight / sigma (C,) at theta."""
-        return (theta[self.weight] if (self.weight >= 0).all() else self.factor) / self.sigma
+        gain: np.ndarray = (theta[self.weight] if (self.weight >= 0).all() else self.factor) / self.sigma
+        return gain
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from gapbench.curvature.loss import Landscape
-from gapbench.symmetry.families import gram
 from gapbench.symmetry.find import Symmetry
+from gapbench.symmetry.groups.gram import gram
 from gapbench.symmetry.second_order import second_derivatives
 
 EXACT_SIZE = 300  # Hessian products for an exact value, at most

@@ -1,4 +1,4 @@
-"""All families of a network at one theta."""
+"""All groups of a network at one theta."""
 
 from __future__ import annotations
 
@@ -6,15 +6,19 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from gapbench.symmetry.detection import Detected
-from gapbench.symmetry.families import Family, Mixing, ReaderNulls, Rescaling, Shifts, WriterNulls
-from gapbench.symmetry.shifts import ShiftSolution
+from gapbench.symmetry.detection.records import Detected
+from gapbench.symmetry.groups.group import Group
+from gapbench.symmetry.groups.mixing import Mixing
+from gapbench.symmetry.groups.null_directions import ReaderNulls, WriterNulls
+from gapbench.symmetry.groups.rescaling import Rescaling
+from gapbench.symmetry.groups.shifts import Shifts
+from gapbench.symmetry.shift_solution import ShiftSolution
 from gapbench.symmetry.structure import Findings
 
 
 @dataclass
 class Bound:
-    """The families at one theta (d,)."""
+    """The groups at one theta (d,)."""
 
     theta: Tensor
     rescaling: Rescaling
@@ -23,12 +27,12 @@ class Bound:
     reader_nulls: list[ReaderNulls]
     mixings: list[Mixing]
 
-    def all(self) -> list[Family]:
+    def all(self) -> list[Group]:
         return [self.rescaling, self.shifts, *self.writer_nulls, *self.reader_nulls, *self.mixings]
 
 
 def bind(theta: Tensor, findings: Findings, detected: Detected, solution: ShiftSolution) -> Bound:
-    """The families at `theta`. Shifts keep the solution found for the theta that was looked at."""
+    """The groups at `theta` (d,). Shifts keep the solution found for the theta that was looked at."""
     return Bound(
         theta,
         Rescaling(theta, findings, detected),

@@ -12,7 +12,8 @@ from torch import Tensor
 from gapbench.computation.multiaffine import BATCH_NORM, batch_norm_trains
 from gapbench.computation.tracing import Node, Ref
 from gapbench.symmetry.classes import distinct
-from gapbench.symmetry.interpreter import Activation, Constant, Interpreter, ParameterView
+from gapbench.symmetry.interpreter import Handler, Interpreter
+from gapbench.symmetry.labels import Activation, Constant, ParameterView
 from gapbench.symmetry.structure import BatchNormUse, NormUse
 
 
@@ -32,27 +33,26 @@ def _parameter(run: Interpreter, argument: Any, count: int) -> tuple[np.ndarray,
     return None
 
 
-def batch_norm(run: Interpreter, node: Node) -> Any:
+def batch_norm(run: Interpreter, node: Node) -> Activation:
     x = run.first(node)
     channels = x.scale.shape[1]
     affine = [_parameter(run, a, channels) for a in node.arguments[1:3]]
-    statistics = [run.values[a.index] for a in node.arguments[3:5] if isinstance(a, Ref)]
+    values = [run.values[a.index] for a in node.arguments[3:5] if isinstance(a, Ref)]
+    statistics = [v.value for v in values if isinstance(v, Constant) and v.value is not None]
     if batch_norm_trains(node) or affine[0] is None or affine[1] is None or len(statistics) < 2:
-        return run.blocked(node)
-    if not all(isinstance(s, Constant) and s.value is not None for s in statistics):
         return run.blocked(node)
     (weight, factor), (bias, added) = affine[0], affine[1]
     factor = np.ones(channels) if factor is None else factor
     eps = float(node.arguments[-1])
-    mean_ = statistics[0].value.double().cpu().numpy()
-    sigma = (statistics[1].value.double() + eps).sqrt().cpu().numpy()
+    mean_ = statistics[0].double().cpu().numpy()
+    sigma = (statistics[1].double() + eps).sqrt().cpu().numpy()
 
     def by_channel(labels: Tensor) -> Tensor:
         return labels.reshape(labels.shape[0], channels, -1).transpose(0, 1).reshape(channels, -1)
 
     reads = run.one_per_channel(by_channel(x.scale))
     shift_in = run.one_shift(by_channel(x.shift))
-    run.spoil(x.null)
+    run.nulls.spoil(x.null)
     run.event(("batch_norm", node.index), reads)
     for index in (weight, bias):
         run.weight_use(node, torch.from_numpy(index))
@@ -90,7 +90,7 @@ def batch_norm(run: Interpreter, node: Node) -> Any:
     )
 
 
-def layer_norm(run: Interpreter, node: Node) -> Any:
+def layer_norm(run: Interpreter, node: Node) -> Activation:
     if node.output != 0:
         return run.blocked(node)
     x = run.first(node)
@@ -107,10 +107,10 @@ def layer_norm(run: Interpreter, node: Node) -> Any:
     run.found.norm_only.append(distinct(scale.numpy()))
     if centred:
         run.one_shift(x.shift.reshape(-1, count))
-        run.null_over_sets(x.null.reshape(-1, count))
+        run.nulls.over_sets(x.null.reshape(-1, count))
     else:
         run.shift.tied.fix(distinct(x.shift.numpy()))
-        run.spoil(x.null)
+        run.nulls.spoil(x.null)
     writes, shift_out = _affine(run, node, weight, bias)
     kind = "layer" if centred else "rms"
     sets = np.unique(scale.numpy(), axis=0)
@@ -123,7 +123,7 @@ def layer_norm(run: Interpreter, node: Node) -> Any:
     return _normalised(node, writes, shift_out, shape)
 
 
-def group_norm(run: Interpreter, node: Node) -> Any:
+def group_norm(run: Interpreter, node: Node) -> Activation:
     if node.output != 0:
         return run.blocked(node)
     x = run.first(node)
@@ -137,7 +137,7 @@ def group_norm(run: Interpreter, node: Node) -> Any:
     run.event(("norm", node.index), scale)
     run.found.norm_only.append(distinct(scale.numpy()))
     run.one_shift(x.shift.reshape(batch * groups, -1))
-    run.null_over_sets(x.null.reshape(batch * groups, -1))
+    run.nulls.over_sets(x.null.reshape(batch * groups, -1))
     writes, shift_out = _affine(run, node, weight, bias)
     sets = np.unique(scale.numpy(), axis=0)
     run.found.norms.append(
@@ -184,7 +184,7 @@ def _normalised(node: Node, writes: np.ndarray, shifts: np.ndarray, shape: tuple
     )
 
 
-HANDLERS = {
+HANDLERS: dict[str, Handler] = {
     **dict.fromkeys(BATCH_NORM, batch_norm),
     **dict.fromkeys(("native_layer_norm", "_fused_rms_norm"), layer_norm),
     "native_group_norm": group_norm,

@@ -125,46 +125,11 @@ def _matrix(
 def _null_space(matrix: sp.csr_matrix) -> tuple[sp.csr_matrix, int]:
     """A sparse basis (n, k) of the null space and the number of components left unsolved."""
     n = matrix.shape[1]
-    rounds: list[tuple[Ids, Ids]] = []  # (rows, their pivots), in order of elimination
-    alive = np.ones(matrix.shape[0], bool)
-    rows, columns = matrix.nonzero()
-    while True:
-        keep = alive[rows]
-        counts = np.bincount(columns[keep], minlength=n)
-        single = keep & (counts[columns] == 1)
-        if not single.any():
-            break
-        chosen_rows, first = np.unique(rows[single], return_index=True)
-        rounds.append((chosen_rows, columns[single][first]))
-        alive[chosen_rows] = False
+    rounds, left = _eliminations(matrix)
     free = np.ones(n, bool)
     for _, pivots in rounds:
         free[pivots] = False
-    blocks: list[tuple[Ids, np.ndarray]] = []
-    unsolved = 0
-    residual = matrix[np.flatnonzero(alive)]
-    if residual.shape[0]:
-        touched = distinct(residual.nonzero()[1])
-        small = residual[:, touched]
-        _, component = connected_components(abs(small).T @ abs(small), directed=False)
-        order = np.argsort(component, kind="stable")
-        for members in np.split(order, np.flatnonzero(np.diff(component[order])) + 1):
-            free[touched[members]] = False
-            if len(members) > LARGEST_DENSE:
-                unsolved += 1
-                continue
-            part = small[:, members]
-            dense = part[np.diff(part.indptr) > 0].toarray()
-            gram = dense.T @ dense if len(dense) > 4 * len(members) else None
-            if gram is None:
-                _, values, right = np.linalg.svd(dense, full_matrices=True)
-                rank = int((values > TOLERANCE * values.max(initial=0.0)).sum())
-                null = right[rank:].T
-            else:
-                values, vectors = np.linalg.eigh(gram)
-                null = vectors[:, values < 1e-12 * values.max()]
-            if null.shape[1]:
-                blocks.append((touched[members], null))
+    blocks, unsolved = _dense_null_spaces(matrix[left], free)
     free_columns = np.flatnonzero(free)
     count = len(free_columns)
     parts = [(free_columns, np.arange(count), np.ones(count))]
@@ -175,15 +140,68 @@ def _null_space(matrix: sp.csr_matrix) -> tuple[sp.csr_matrix, int]:
     place_rows, place_columns, data = (np.concatenate([p[i] for p in parts]) for i in range(3))
     solution = sp.csr_matrix((data, (place_rows, place_columns)), shape=(n, count))
     for chosen_rows, pivots in reversed(rounds):
-        part = matrix[chosen_rows].tocsr()
-        entries = part.tocoo()
-        own = entries.col == pivots[entries.row]
-        diagonal = np.zeros(len(pivots))
-        diagonal[entries.row[own]] = entries.data[own]
-        others = sp.csr_matrix((entries.data[~own], (entries.row[~own], entries.col[~own])), shape=part.shape)
-        values = sp.diags(-1.0 / diagonal) @ (others @ solution)
-        place = sp.csr_matrix(
-            (np.ones(len(pivots)), (pivots, np.arange(len(pivots)))), shape=(n, len(pivots))
-        )
-        solution = solution + place @ values
+        solution = solution + _pivot_values(matrix[chosen_rows].tocsr(), pivots, solution)
     return solution.tocsr(), unsolved
+
+
+def _eliminations(matrix: sp.csr_matrix) -> tuple[list[tuple[Ids, Ids]], Ids]:
+    """Rounds of (rows, their pivots), in order of elimination, and the rows that are left.
+
+    A pivot is an unknown that occurs in one remaining row only.
+    """
+    rounds: list[tuple[Ids, Ids]] = []
+    alive = np.ones(matrix.shape[0], bool)
+    rows, columns = matrix.nonzero()
+    while True:
+        keep = alive[rows]
+        counts = np.bincount(columns[keep], minlength=matrix.shape[1])
+        single = keep & (counts[columns] == 1)
+        if not single.any():
+            return rounds, np.flatnonzero(alive)
+        chosen_rows, first = np.unique(rows[single], return_index=True)
+        rounds.append((chosen_rows, columns[single][first]))
+        alive[chosen_rows] = False
+
+
+def _dense_null_spaces(residual: sp.csr_matrix, free: np.ndarray) -> tuple[list[tuple[Ids, np.ndarray]], int]:
+    """(unknowns (m,), basis (m, k)) of each component of relations; unknowns met are marked in `free` as not free."""
+    blocks: list[tuple[Ids, np.ndarray]] = []
+    unsolved = 0
+    if not residual.shape[0]:
+        return blocks, unsolved
+    touched = distinct(residual.nonzero()[1])
+    small = residual[:, touched]
+    _, component = connected_components(abs(small).T @ abs(small), directed=False)
+    order = np.argsort(component, kind="stable")
+    for members in np.split(order, np.flatnonzero(np.diff(component[order])) + 1):
+        free[touched[members]] = False
+        if len(members) > LARGEST_DENSE:
+            unsolved += 1
+            continue
+        part = small[:, members]
+        null = _dense_null_space(part[np.diff(part.indptr) > 0].toarray())
+        if null.shape[1]:
+            blocks.append((touched[members], null))
+    return blocks, unsolved
+
+
+def _dense_null_space(dense: np.ndarray) -> np.ndarray:
+    """Orthonormal basis (m, k) of the null space of (n, m)."""
+    if len(dense) > 4 * dense.shape[1]:
+        values, vectors = np.linalg.eigh(dense.T @ dense)
+        return vectors[:, values < 1e-12 * values.max()]
+    _, values, right = np.linalg.svd(dense, full_matrices=True)
+    rank = int((values > TOLERANCE * values.max(initial=0.0)).sum())
+    return right[rank:].T
+
+
+def _pivot_values(part: sp.csr_matrix, pivots: Ids, solution: sp.csr_matrix) -> sp.csr_matrix:
+    """The pivots' rows (n, k) from the other unknowns of their relations `part`."""
+    entries = part.tocoo()
+    own = entries.col == pivots[entries.row]
+    diagonal = np.zeros(len(pivots))
+    diagonal[entries.row[own]] = entries.data[own]
+    others = sp.csr_matrix((entries.data[~own], (entries.row[~own], entries.col[~own])), shape=part.shape)
+    values = sp.diags(-1.0 / diagonal) @ (others @ solution)
+    shape = (solution.shape[0], len(pivots))
+    return sp.csr_matrix((np.ones(len(pivots)), (pivots, np.arange(len(pivots)))), shape=shape) @ values

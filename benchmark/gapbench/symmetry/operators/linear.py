@@ -1,10 +1,9 @@
-"""How labels pass through dense layers, convolutions and products of two activations (attention)."""
+"""How labels pass through dense layers and convolutions."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import torch
@@ -12,15 +11,13 @@ from torch import Tensor
 
 from gapbench.computation.tracing import Node, Ref
 from gapbench.symmetry.classes import distinct
-from gapbench.symmetry.interpreter import Activation, Constant, Interpreter, ParameterView
+from gapbench.symmetry.interpreter import Handler, Interpreter
+from gapbench.symmetry.labels import Activation, Constant, ParameterView
+from gapbench.symmetry.operators.attention import activation_product, transposed
 from gapbench.symmetry.structure import LinearUse
 
-PASSES_TO_SOFTMAX = frozenset(
-    "view _unsafe_view reshape expand clone mul div add _to_copy unsqueeze squeeze alias detach".split()
-)
 
-
-def matrix_product(run: Interpreter, node: Node) -> Any:
+def matrix_product(run: Interpreter, node: Node) -> Activation:
     """mm, addmm, bmm, baddbmm of an activation with a parameter or with another activation."""
     biased = node.op in ("addmm", "baddbmm")
     left, right = (run.values[a.index] for a in node.arguments[1 if biased else 0 :][:2])
@@ -36,7 +33,7 @@ def matrix_product(run: Interpreter, node: Node) -> Any:
         flipped = _dense(run, node, _batched(right, True), left.index.transpose(-1, -2), None)
         if flipped is None:
             return run.blocked(node)
-        return _shaped(_transposed(flipped), node.shape)
+        return _shaped(transposed(flipped), node.shape)
     if not (isinstance(left, Activation) and isinstance(right, ParameterView)):
         return run.blocked(node)
     if isinstance(bias, Constant) and _is_zero(bias):
@@ -57,10 +54,6 @@ def _batched(x: Activation, transpose: bool = False) -> Activation:
         return labels.transpose(1, 2) if transpose else labels
 
     return replace(x, scale=shape(x.scale), shift=shape(x.shift), null=shape(x.null))
-
-
-def _transposed(x: Activation) -> Activation:
-    return Activation(x.scale.transpose(1, 2), x.shift.transpose(1, 2), x.null.transpose(1, 2))
 
 
 def _shaped(x: Activation, shape: tuple[int, ...]) -> Activation:
@@ -94,13 +87,13 @@ def _dense(
     by_feature = scale.transpose(1, 2).reshape(groups * features, -1)
     reads = run.one_per_channel(by_feature).reshape(groups, -1)
     shifts = run.one_shift(shift.transpose(1, 2).reshape(groups * features, -1)).reshape(groups, -1)
-    run.spoil(x.null)
+    run.nulls.spoil(x.null)
     index = weight.transpose(1, 2).numpy()[..., None]
     use = _linear_use(
         run, node, index, None if bias is None else bias.numpy(), reads, shifts, False, _one_name(by_feature)
     )
     shape = (batch, positions, index.shape[1])
-    null = run.null_source(node.index, batch * positions).reshape(batch, positions, 1).expand(shape)
+    null = run.nulls.source(node.index, batch * positions).reshape(batch, positions, 1).expand(shape)
     if groups > 1:
         null = torch.zeros(shape, dtype=torch.int64)
     return Activation(
@@ -164,7 +157,7 @@ def _linear_use(
     return use
 
 
-def convolution(run: Interpreter, node: Node) -> Any:
+def convolution(run: Interpreter, node: Node) -> Activation:
     x, weight = run.first(node), run.values[node.arguments[1].index]
     bias_ref = node.arguments[2]
     bias = run.values[bias_ref.index] if isinstance(bias_ref, Ref) else None
@@ -188,7 +181,7 @@ def convolution(run: Interpreter, node: Node) -> Any:
     if borders:  # a shift would not be constant at the border
         run.shift.tied.fix(distinct(shifts))
         shifts = np.zeros_like(shifts)
-    run.spoil(x.null)
+    run.nulls.spoil(x.null)
     outs = weight.index.shape[0]
     index = weight.index.reshape(groups, outs // groups, channels // groups, math.prod(kernel)).numpy()
     use = _linear_use(
@@ -205,7 +198,7 @@ def convolution(run: Interpreter, node: Node) -> Any:
     null = torch.zeros(node.shape, dtype=torch.int64)
     if groups == 1:
         rest = (batch, *node.shape[2:])
-        atoms = run.null_source(node.index, math.prod(rest)).reshape(rest)
+        atoms = run.nulls.source(node.index, math.prod(rest)).reshape(rest)
         null = atoms.unsqueeze(1).expand(node.shape).contiguous()
     return Activation(
         torch.from_numpy(use.writes.reshape(view)).expand(node.shape).contiguous(),
@@ -214,82 +207,7 @@ def convolution(run: Interpreter, node: Node) -> Any:
     )
 
 
-def activation_product(run: Interpreter, node: Node, x: Activation, y: Activation) -> Activation:
-    """sum_i x[b, t, i] y[b, i, j]: the log scales of x and y must cancel, or one of them is not rescaled."""
-    batch, rows, inner = x.scale.shape
-    columns = y.scale.shape[2]
-    for b in range(batch):
-        run.event(("product", node.index, 0, b), x.scale[b])
-        run.event(("product", node.index, 1, b), y.scale[b])
-    if not bool(x.scale.any()):  # attention weights times values
-        scale = run.one_per_channel(y.scale.transpose(1, 2).reshape(batch * columns, inner))
-        out = torch.from_numpy(scale).reshape(batch, 1, columns).expand(batch, rows, columns).contiguous()
-        run.shift.tied.fix(distinct(x.shift.numpy()))
-        run.spoil(x.null)
-        run.spoil(y.null)
-        shift = torch.zeros_like(out)
-        if x.rows_sum_to_one:
-            passed = run.one_shift(y.shift.transpose(1, 2).reshape(batch * columns, inner))
-            shift = torch.from_numpy(passed).reshape(batch, 1, columns).expand_as(out).contiguous()
-        else:
-            run.shift.tied.fix(distinct(y.shift.numpy()))
-        return run.fresh(Activation(out, shift, torch.zeros_like(out)))
-    if not bool(y.scale.any()):
-        return _transposed(
-            activation_product(run, node, _transposed(y), replace(_transposed(x), rows_sum_to_one=False))
-        )
-    # Queries times keys.
-    ours = run.one_per_channel(x.scale.transpose(1, 2).reshape(batch * inner, rows))
-    theirs = run.one_per_channel(y.scale.reshape(batch * inner, columns))
-    run.scale.tie(ours, theirs, sign=-1)
-    run.shift.tied.fix(distinct(x.shift.numpy()))
-    run.spoil(x.null)
-    run.spoil(y.null)
-    if _only_into_softmax(run, node):  # a shift common to all keys is common to a row of the softmax
-        run.one_shift(y.shift.reshape(batch * inner, columns))
-    else:
-        run.shift.tied.fix(distinct(y.shift.numpy()))
-    zeros = torch.zeros(node.shape, dtype=torch.int64)
-    return Activation(zeros, zeros, zeros)
-
-
-def _only_into_softmax(run: Interpreter, node: Node) -> bool:
-    """Whether all that follows, up to constant factors and terms, is a softmax over the last axis."""
-    seen, stack = set(), [node.index]
-    while stack:
-        index = stack.pop()
-        if index == run.trace.output:
-            return False
-        last = run.trace.nodes[index].shape[-1]
-        for user in run.consumers.get(index, []):
-            if user in seen:
-                continue
-            seen.add(user)
-            use = run.trace.nodes[user]
-            if use.op in ("_softmax", "softmax", "_safe_softmax"):
-                if int(use.arguments[1]) not in (-1, len(use.shape) - 1):
-                    return False
-            elif use.op in PASSES_TO_SOFTMAX and use.shape[-1:] == (last,):
-                if use.op in ("mul", "div") and not _constant_factor(run, use, index):
-                    return False
-                stack.append(user)
-            else:
-                return False
-    return True
-
-
-def _constant_factor(run: Interpreter, use: Node, index: int) -> bool:
-    """Multiplication by one number leaves a row's common shift common."""
-    for argument in use.arguments[:2]:
-        if isinstance(argument, Ref) and argument.index != index:
-            if run.trace.nodes[argument.index].shape[-1:] not in ((), (1,)):
-                return False
-            if use.op == "div" and argument is use.arguments[0]:
-                return False
-    return True
-
-
-HANDLERS = {
+HANDLERS: dict[str, Handler] = {
     **dict.fromkeys(("mm", "addmm", "bmm", "baddbmm"), matrix_product),
     **dict.fromkeys(("convolution", "_convolution"), convolution),
 }
