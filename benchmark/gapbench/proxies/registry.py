@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib
 import inspect
 import re
 from collections.abc import Callable
@@ -12,12 +11,14 @@ from typing import Any, TypeVar
 
 from gapbench_base import plugins
 from gapbench_base.errors import GapbenchError
+from gapbench_base.scanning import modules_of
 from gapbench_base.suggestions import did_you_mean
 
 DIRECTIONS = ("worse", "better")
 NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 """What a proxy may be called."""
-BUILT_IN = ("norms", "margins", "sharpness", "hessian", "adaptive", "geodesic", "balanced", "baselines")
+CATALOGUE = "gapbench.proxies.catalogue"
+"""The package whose modules register the built-in proxies."""
 
 
 @dataclass(frozen=True)
@@ -105,8 +106,7 @@ def _load_built_in() -> None:
     global _loaded
     if not _loaded:
         _loaded = True
-        for module in BUILT_IN:
-            importlib.import_module(f"gapbench.proxies.{module}")
+        modules_of(CATALOGUE)
         _broken.extend(plugins.load("gapbench.proxies")[1])
 
 

@@ -9,8 +9,8 @@ import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from gapbench.proxies import hessian, sharpness
 from gapbench.proxies.ascents import ascent_seed
+from gapbench.proxies.catalogue import hessian, sharpness
 from gapbench.proxies.options import coverage, group_of
 from gapbench.proxies.registry import proxy
 from gapbench.proxies.results import Estimate
