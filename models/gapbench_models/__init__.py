@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gapbench_models.registry import ModelFamily, broken_plugins, describe, list_models
+from gapbench_models.family import ModelFamily
+from gapbench_models.registry import broken_plugins, describe, list_models
 
 if TYPE_CHECKING:
     from torch import nn

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from numbers import Integral, Real
 
 from gapbench_base.errors import ModelError
-from gapbench_models.registry import ModelFamily, describe
+from gapbench_models.family import ModelFamily
+from gapbench_models.registry import describe
 
 
 @dataclass(frozen=True)

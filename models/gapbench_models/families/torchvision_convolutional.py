@@ -11,6 +11,7 @@ from torchvision.models.densenet import DenseNet
 from torchvision.models.resnet import BasicBlock, ResNet
 from torchvision.models.vgg import VGG
 
+from gapbench_models.family import family
 from gapbench_models.request import BuildRequest
 from gapbench_models.resolution import limit_downsampling, stem_convolution
 from gapbench_models.rules import FEWEST_STRIDED_CHANNELS, minimum_map, scaled
@@ -50,6 +51,16 @@ class ScaledResNet(ResNet):
         self.avgpool: nn.Module = nn.Sequential(mean, nn.Dropout(dropout)) if dropout else mean
 
 
+@family(
+    "torchvision/resnet18",
+    description="ResNet-18 with a stem of one 3 x 3 convolution (He et al. 2016)",
+    width="stages of 64, 128, 256, 512 channels, the first at least 8; stem of 64",
+    activations=("relu",),
+    normalisations=("batch_norm",),
+    depth="basic blocks in each of the four stages",
+    default_depth=2,
+    place=150,
+)
 def resnet18(request: BuildRequest) -> nn.Module:
     """Stem of one 3 x 3 convolution without pooling; four stages of `depth` basic blocks."""
     channels = scaled(64, request.width, minimum=FEWEST_STRIDED_CHANNELS)
@@ -70,6 +81,14 @@ _VGG11 = (
 )  # channels of each convolution, and whether a pooling layer follows
 
 
+@family(
+    "torchvision/vgg11_bn",
+    description="VGG-11 with batch normalisation, mean pooling and one linear layer (Simonyan and Zisserman 2015)",
+    width="64, 128, 256, 256, 512, 512, 512, 512 channels",
+    activations=("relu",),
+    normalisations=("batch_norm",),
+    place=160,
+)
 def vgg11_bn(request: BuildRequest) -> nn.Module:
     """VGG-11 with batch normalisation; mean pooling and one linear layer replace the three wide layers."""
     layers: list[nn.Module] = []
@@ -103,6 +122,16 @@ class OutOfPlaceDenseNet(DenseNet):
         return self.classifier(F.adaptive_avg_pool2d(features, 1).flatten(1))
 
 
+@family(
+    "torchvision/densenet121",
+    description="DenseNet-BC-121 with a 3 x 3 stem (Huang et al. 2017)",
+    width="growth rate 32, stem of 64; at least 4 and 8",
+    activations=("relu",),
+    normalisations=("batch_norm",),
+    depth="dense layers in each of the four blocks (6, 12, 24, 16 by default)",
+    dropout="after every dense layer",
+    place=190,
+)
 def densenet121(request: BuildRequest) -> nn.Module:
     """DenseNet-BC of growth rate 32, at least 4, with a 3 x 3 stem; four dense blocks of `depth` layers."""
     growth = scaled(32, request.width, minimum=4)

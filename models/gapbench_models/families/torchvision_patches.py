@@ -14,6 +14,7 @@ from torch import nn
 from torchvision.models.convnext import CNBlock, CNBlockConfig, ConvNeXt
 from torchvision.models.vision_transformer import VisionTransformer
 
+from gapbench_models.family import family
 from gapbench_models.request import BuildRequest
 from gapbench_models.resolution import limit_downsampling
 from gapbench_models.rules import INITIAL_LAYER_SCALE, minimum_map, patch_size, scaled
@@ -33,6 +34,17 @@ class OutOfPlaceCNBlock(CNBlock):
         return self.stochastic_depth(self.layer_scale * self.block(input)) + input
 
 
+@family(
+    "torchvision/vit",
+    description="vision transformer with class token and patches of up to 4 x 4 pixels (Dosovitskiy et al. 2021)",
+    width="3 heads of 64 features each; MLP 4 times as wide",
+    activations=("gelu", "softmax"),
+    normalisations=("layer_norm",),
+    depth="encoder layers",
+    default_depth=6,
+    dropout="after embedding, attention and MLPs",
+    place=200,
+)
 def vit(request: BuildRequest) -> nn.Module:
     """Vision transformer with 3 heads of 64 features; `depth` layers on patches of up to 4 x 4 pixels."""
     side = patch_size(request.size, preferred=4)
@@ -59,6 +71,16 @@ def vit(request: BuildRequest) -> nn.Module:
     return net
 
 
+@family(
+    "torchvision/convnext_tiny",
+    description="ConvNeXt-Tiny with patches of up to 2 x 2 pixels and layer scale from 0.1 (Liu et al. 2022)",
+    width="stages of 96, 192, 384, 768 channels",
+    activations=("gelu",),
+    normalisations=("layer_norm",),
+    depth="blocks in the first, second and fourth stage; three times as many in the third",
+    default_depth=3,
+    place=210,
+)
 def convnext_tiny(request: BuildRequest) -> nn.Module:
     """ConvNeXt with `depth` blocks in three stages and three times as many in the third; 7 x 7 kernels."""
     channels, depth = scaled(96, request.width, minimum=4), request.depth or 3

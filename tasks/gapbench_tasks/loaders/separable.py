@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from gapbench_base.errors import NotDefined, TaskError
 from gapbench_base.seeds import named_generator
+from gapbench_tasks.entry import TaskEntry
 from gapbench_tasks.max_margin import MaxMargin, hard_margin
 from gapbench_tasks.selection import noisy_labels
 from gapbench_tasks.task import Split, Task, fingerprint
@@ -22,6 +23,12 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 CHUNK = 1024
 SMALLEST_ACCEPTANCE = 1e-4
+
+TASK = TaskEntry(
+    "separable",
+    f"{__name__}:load_separable",
+    "synthetic, linearly separable through the origin with a known margin",
+)
 
 
 @dataclass(frozen=True)
@@ -111,11 +118,13 @@ def _shape(shape: tuple[int, int, int]) -> tuple[int, int, int]:
 def _teacher(dimension: int, num_classes: int, generator: np.random.Generator) -> Array:
     if num_classes == 2:
         direction = generator.standard_normal(dimension)
-        return direction / np.linalg.norm(direction)
+        unit: Array = direction / np.linalg.norm(direction)
+        return unit
     directions = generator.standard_normal((num_classes, dimension))
     if dimension >= num_classes:
         directions = np.linalg.qr(directions.T)[0].T
-    return directions / np.linalg.norm(directions, axis=1, keepdims=True)
+    units: Array = directions / np.linalg.norm(directions, axis=1, keepdims=True)
+    return units
 
 
 def boundary_distance(teacher: Array, inputs: Array) -> tuple[Array, NDArray[np.int64]]:
