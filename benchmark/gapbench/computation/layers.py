@@ -281,9 +281,9 @@ def _scaled_kernel(weight: Tensor, scale: Tensor | None, transposed: bool, group
     """A kernel (out, in / groups, ...), or transposed (in, out / groups, ...), times a factor per output."""
     if scale is None or not transposed:
         return _scaled(weight, scale)
-    parts = weight.unflatten(0, (groups, -1))  # (groups, in / groups, out / groups, ...)
+    parts = weight.reshape(groups, -1, *weight.shape[1:])  # (groups, in / groups, out / groups, ...)
     factors = scale.reshape(groups, 1, -1, *[1] * (weight.dim() - 2))
-    return (parts * factors).flatten(0, 1)
+    return torch.flatten(parts * factors, 0, 1)
 
 
 def _for_one_row(factor: Tensor, node: Node) -> Tensor:

@@ -29,7 +29,8 @@ class Selection:
     @property
     def norm(self) -> float:
         """The operator norm: the copies of different entries are orthogonal."""
-        return float(self.copies.max()) ** 0.5
+        root: float = float(self.copies.max()) ** 0.5
+        return root
 
     @property
     def injective(self) -> bool:
@@ -87,7 +88,8 @@ def scaled_selection_of(
 def fold_dense(selection: Selection, features: int) -> Tensor:
     """For one example of `features` entries: which distinct source each has, 0 for none."""
     first = selection.index.reshape(-1, features)[0]
-    return torch.unique(torch.cat([first.new_zeros(1), first]), return_inverse=True)[1][1:]
+    numbered: Tensor = torch.unique(torch.cat([first.new_zeros(1), first]), return_inverse=True)[1]
+    return numbered[1:]
 
 
 def spatial_plane(selection: Selection) -> Tensor | None:
@@ -103,4 +105,5 @@ def spatial_plane(selection: Selection) -> Tensor | None:
         patterns.append(inverse[1:])
     if seen != len(torch.unique(first[first > 0])) or any(not torch.equal(p, patterns[0]) for p in patterns):
         return None
-    return patterns[0].reshape(selection.index.shape[2:])
+    pattern: Tensor = patterns[0]
+    return pattern.reshape(selection.index.shape[2:])

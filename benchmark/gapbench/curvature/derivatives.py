@@ -75,7 +75,8 @@ def examine(functional: Functional, theta: Tensor, sizes: Sequence[int]) -> Find
 
     def direction() -> Tensor:
         draw = torch.randn(len(theta), generator=generator, dtype=torch.float64)
-        return (draw / draw.norm()).to(theta)
+        unit: Tensor = draw / draw.norm()
+        return unit.to(theta)
 
     base, slope = functional.outputs(theta), functional.gradient(theta)
     if not torch.isfinite(slope).all():

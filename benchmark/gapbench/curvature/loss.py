@@ -75,12 +75,12 @@ class Landscape:
 
     def unflatten(self, theta: Tensor) -> dict[str, Tensor]:
         """Views of a flat vector under the names of the parameters."""
-        parts = theta.split(self.sizes)
+        parts = torch.split(theta, self.sizes)
         return {name: part.reshape(shape) for name, part, shape in zip(self.names, parts, self.shapes)}
 
     def chunks(self) -> Iterator[tuple[Tensor, Tensor]]:
         """Inputs and targets, `chunk` examples at a time."""
-        return zip(self.inputs.split(self.chunk), self.targets.split(self.chunk))
+        return zip(torch.split(self.inputs, self.chunk), torch.split(self.targets, self.chunk))
 
     def part_loss(self, network: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
         """What these examples contribute to the mean loss."""
@@ -264,7 +264,7 @@ class Landscape:
     def raw_hessian_product(self, vector: Tensor) -> Tensor:
         """What double backward says is H v (d,). Raises `NotDefined` where it is not finite."""
         result = torch.zeros_like(vector)
-        parts = vector.split(self.sizes)
+        parts = torch.split(vector, self.sizes)
         vectors = [p.reshape(s) for p, s in zip(parts, self.shapes)]
         for parameters, gradients in self._gradient_graphs():
             pairs = [(g, v) for g, v in zip(gradients, vectors) if g.requires_grad]
@@ -392,7 +392,7 @@ def _gradient(loss: Tensor, theta: Tensor, again: Callable[[], Tensor]) -> Tenso
         if "heckpoint" not in str(error):
             raise
         theta.grad = None
-        again().backward()
+        again().backward()  # type: ignore[no-untyped-call]
         found = torch.zeros_like(theta) if theta.grad is None else theta.grad.clone()
         theta.grad = None
     return found

@@ -34,7 +34,7 @@ def squared_gradient_norms(model: nn.Module, inputs: Tensor, scalars: Scalars, c
     """
     layers = _layers(model)
     results = []
-    for part in inputs.split(chunk):
+    for part in torch.split(inputs, chunk):
         norms, used = _by_layers(model, layers, part, scalars)
         covered = {id(p) for layer in used for p in layer.parameters(recurse=False)}
         rest = {name: p.detach() for name, p in model.named_parameters() if id(p) not in covered}
@@ -51,7 +51,7 @@ def squared_gradient_norms_weighted(
     """
     parameters = {name: p.detach() for name, p in model.named_parameters()}
     results = []
-    for part in inputs.split(chunk):
+    for part in torch.split(inputs, chunk):
         with torch.no_grad(), plain_kernels(own_type(model)):
             count = scalars(model(part)).shape[1]
         results.append(_by_vmap(model, parameters, part, scalars, count, weights))
@@ -286,7 +286,7 @@ def _by_vmap(
         for k in range(count):
             index = torch.tensor(k, device=inputs.device)
             parts = []
-            for examples in inputs.split(group):
+            for examples in torch.split(inputs, group):
                 try:
                     gradients = vmap(grad(scalar), in_dims=(None, 0, None))(parameters, examples, index)
                 except torch.OutOfMemoryError:
@@ -325,6 +325,6 @@ def _one_by_one(
 
     rows = []
     with torch.enable_grad(), plain_kernels(own_type(model)):
-        for example in inputs.split(1):
+        for example in torch.split(inputs, 1):
             rows.append(with_parameters_of(model, leaves, functools.partial(squares, example=example)))
     return torch.tensor(rows, dtype=torch.float64, device=inputs.device)

@@ -42,7 +42,8 @@ class Ball:
         """The direction of unit size in which a linear function grows most."""
         if self.norm == "linf":
             return gradient.sign()
-        return gradient / torch.linalg.vector_norm(gradient)
+        unit: Tensor = gradient / torch.linalg.vector_norm(gradient)
+        return unit
 
 
 @dataclass(frozen=True)

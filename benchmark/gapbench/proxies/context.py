@@ -94,7 +94,7 @@ class Context:
             if mixed is not None:
                 self.notes["batch"] = f"all examples at once, since {mixed}"
                 size = len(inputs)
-            return torch.cat([self.model(part) for part in inputs.split(size)])
+            return torch.cat([self.model(part) for part in torch.split(inputs, size)])
 
     @functools.cached_property
     def defect(self) -> str:
@@ -191,7 +191,9 @@ class Context:
     @property
     def balanced_norm(self) -> float:
         """Euclidean norm of the parameters at the balanced representative: an invariant of the orbit."""
-        return float(sum(float(p.double().pow(2).sum()) for p in self.balanced.parameters)) ** 0.5
+        squared = float(sum(float(p.double().pow(2).sum()) for p in self.balanced.parameters))
+        norm: float = squared**0.5
+        return norm
 
     @functools.cached_property
     def normalised_initial(self) -> tuple[nn.Module, bool]:

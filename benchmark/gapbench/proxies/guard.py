@@ -85,7 +85,7 @@ def _random_states() -> dict[str, Any]:
         "numpy": np.random.get_state(),  # noqa: NPY002
         "python": random.getstate(),
     }
-    if torch.cuda.is_available() and torch.cuda.is_initialized():
+    if torch.cuda.is_available() and torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         states["cuda"] = torch.cuda.get_rng_state_all()
     return states
 

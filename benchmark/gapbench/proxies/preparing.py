@@ -93,16 +93,18 @@ def prepare_as_it_is(network: nn.Module, forward: Forward | None = None) -> nn.M
     return network if forward is None else Adapted(network, forward)
 
 
-def _unwrapped(network: Any) -> nn.Module:
+def _unwrapped(network: object) -> nn.Module:
     if not isinstance(network, nn.Module):
         raise GapbenchError(f"The network must be a torch.nn.Module, not {type(network).__name__}.")
+    inner: nn.Module = network
     while True:
-        if isinstance(network, nn.DataParallel | nn.parallel.DistributedDataParallel):
-            network = network.module
-        elif isinstance(getattr(network, "_orig_mod", None), nn.Module):
-            network = network._orig_mod
+        compiled = getattr(inner, "_orig_mod", None)
+        if isinstance(inner, nn.DataParallel | nn.parallel.DistributedDataParallel):
+            inner = inner.module
+        elif isinstance(compiled, nn.Module):
+            inner = compiled
         else:
-            return network
+            return inner
 
 
 def _check(network: nn.Module) -> None:

@@ -24,13 +24,14 @@ from gapbench_models.resolution import limit_downsampling, stem_convolution
 from gapbench_models.rules import FEWEST_STRIDED_CHANNELS, minimum_map, scaled
 
 
-class OutOfPlaceBasicBlock(BasicBlock):
+class OutOfPlaceTimmBlock(BasicBlock):
     """timm's basic block without dropping and attention; the sum does not overwrite what a hook has seen."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         residual = self.bn2(self.conv2(self.act1(self.bn1(self.conv1(x)))))
         shortcut = x if self.downsample is None else self.downsample(x)
-        return self.act2(residual + shortcut)
+        output: torch.Tensor = self.act2(residual + shortcut)
+        return output
 
 
 @family(
@@ -46,7 +47,7 @@ class OutOfPlaceBasicBlock(BasicBlock):
 def resnet18(request: BuildRequest) -> nn.Module:
     """Stem of three 3 x 3 convolutions at stride 1 without pooling; four stages of `depth` basic blocks."""
     stem = scaled(32, request.width, minimum=FEWEST_STRIDED_CHANNELS // 2)
-    arguments: dict[str, Any] = {"block": OutOfPlaceBasicBlock, "layers": (request.depth or 2,) * 4}
+    arguments: dict[str, Any] = {"block": OutOfPlaceTimmBlock, "layers": (request.depth or 2,) * 4}
     net: Any = ResNet(
         **arguments,
         channels=(2 * stem, 4 * stem, 8 * stem, 16 * stem),
@@ -60,6 +61,7 @@ def resnet18(request: BuildRequest) -> nn.Module:
     net.conv1[0].stride = (1, 1)
     net.maxpool = nn.Identity()
     limit_downsampling(net, request.input_shape, minimum_map(3))
+    assert isinstance(net, nn.Module)
     return net
 
 
@@ -92,6 +94,7 @@ def resnetv2_18(request: BuildRequest) -> nn.Module:
     net.stem.conv = stem_convolution(request.channels, channels)
     net.stem.pool = nn.Identity()
     limit_downsampling(net, request.input_shape, minimum_map(3))
+    assert isinstance(net, nn.Module)
     return net
 
 
@@ -118,6 +121,7 @@ def densenet121(request: BuildRequest) -> nn.Module:
     net.features.conv0 = stem_convolution(request.channels, 2 * growth)
     net.features.pool0 = nn.Identity()
     limit_downsampling(net, request.input_shape, minimum_map(3))
+    assert isinstance(net, nn.Module)
     return net
 
 
@@ -164,4 +168,5 @@ def regnetx_002(request: BuildRequest) -> nn.Module:
     )
     net.stem.conv.stride = (1, 1)
     limit_downsampling(net, request.input_shape, minimum_map(3))
+    assert isinstance(net, nn.Module)
     return net

@@ -23,9 +23,10 @@ from gapbench_models.rules import minimum_map
 )
 def mobilenetv2(request: BuildRequest) -> nn.Module:
     """MobileNetV2; its last 1280 features are not scaled below width 1, as in the paper."""
-    net: Any = _gen_mobilenet_v2("mobilenetv2_100", request.width, **_arguments(request))
+    net: Any = _gen_mobilenet_v2("mobilenetv2_100", request.width, **_arguments(request))  # type: ignore[no-untyped-call]
     net.conv_stem.stride = (1, 1)
     limit_downsampling(net, request.input_shape, minimum_map(3))
+    assert isinstance(net, nn.Module)
     return net
 
 
@@ -39,9 +40,10 @@ def mobilenetv2(request: BuildRequest) -> nn.Module:
 )
 def efficientnet_b0(request: BuildRequest) -> nn.Module:
     """EfficientNet-B0: inverted residuals with squeeze and excitation and up to 5 x 5 kernels."""
-    net: Any = _gen_efficientnet("efficientnet_b0", request.width, **_arguments(request))
+    net: Any = _gen_efficientnet("efficientnet_b0", request.width, **_arguments(request))  # type: ignore[no-untyped-call]
     net.conv_stem.stride = (1, 1)
     limit_downsampling(net, request.input_shape, minimum_map(5))
+    assert isinstance(net, nn.Module)
     return net
 
 

@@ -48,6 +48,7 @@ def vit_tiny(request: BuildRequest) -> nn.Module:
         proj_drop_rate=request.dropout,
     )
     nn.init.normal_(net.cls_token, std=0.02)
+    assert isinstance(net, nn.Module)
     return net
 
 
@@ -76,6 +77,7 @@ def mixer(request: BuildRequest) -> nn.Module:
         proj_drop_rate=request.dropout,
     )
     net.head.reset_parameters()
+    assert isinstance(net, nn.Module)
     return net
 
 

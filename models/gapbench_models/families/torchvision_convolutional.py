@@ -17,30 +17,31 @@ from gapbench_models.resolution import limit_downsampling, stem_convolution
 from gapbench_models.rules import FEWEST_STRIDED_CHANNELS, minimum_map, scaled
 
 
-class OutOfPlaceBasicBlock(BasicBlock):
+class OutOfPlaceTorchvisionBlock(BasicBlock):  # type: ignore[misc]
     """torchvision's basic block; the sum does not overwrite what a hook has seen."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         residual = self.bn2(self.conv2(self.relu(self.bn1(self.conv1(x)))))
         shortcut = x if self.downsample is None else self.downsample(x)
-        return self.relu(residual + shortcut)
+        output: torch.Tensor = self.relu(residual + shortcut)
+        return output
 
 
-class ScaledResNet(ResNet):
+class ScaledResNet(ResNet):  # type: ignore[misc]
     """torchvision's ResNet of basic blocks with any number of channels and a 3 x 3 stem."""
 
     def __init__(
         self, channels: int, in_channels: int, blocks: int, num_classes: int, dropout: float
     ) -> None:
         with torch.device("meta"):  # the base class fixes 64 channels; all its layers are replaced here
-            super().__init__(OutOfPlaceBasicBlock, [1, 1, 1, 1], num_classes)
+            super().__init__(OutOfPlaceTorchvisionBlock, [1, 1, 1, 1], num_classes)
         self.inplanes = channels
         self.conv1 = stem_convolution(in_channels, channels)
         self.bn1 = nn.BatchNorm2d(channels)
         self.maxpool = nn.Identity()
         for index in range(4):
             stage = self._make_layer(
-                OutOfPlaceBasicBlock, channels * 2**index, blocks, stride=1 if index == 0 else 2
+                OutOfPlaceTorchvisionBlock, channels * 2**index, blocks, stride=1 if index == 0 else 2
             )
             setattr(self, f"layer{index + 1}", stage)
         self.fc = nn.Linear(8 * channels, num_classes)
@@ -111,15 +112,17 @@ def vgg11_bn(request: BuildRequest) -> nn.Module:
             assert module.bias is not None
             nn.init.zeros_(module.bias)
     limit_downsampling(net, request.input_shape, minimum_map(3))
+    assert isinstance(net, nn.Module)
     return net
 
 
-class OutOfPlaceDenseNet(DenseNet):
+class OutOfPlaceDenseNet(DenseNet):  # type: ignore[misc]
     """torchvision's DenseNet whose last ReLU does not overwrite what a hook has seen."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         features = F.relu(self.features(x))
-        return self.classifier(F.adaptive_avg_pool2d(features, 1).flatten(1))
+        logits: torch.Tensor = self.classifier(F.adaptive_avg_pool2d(features, 1).flatten(1))
+        return logits
 
 
 @family(
@@ -146,4 +149,5 @@ def densenet121(request: BuildRequest) -> nn.Module:
     net.features.conv0 = stem_convolution(request.channels, 2 * growth)
     net.features.pool0 = nn.Identity()
     limit_downsampling(net, request.input_shape, minimum_map(3))
+    assert isinstance(net, nn.Module)
     return net

@@ -15,7 +15,7 @@ from gapbench_models.resolution import limit_downsampling, stem_convolution
 from gapbench_models.rules import minimum_map
 
 
-class OutOfPlaceInvertedResidual(InvertedResidual):
+class OutOfPlaceInvertedResidual(InvertedResidual):  # type: ignore[misc]
     """torchvision's inverted residual; the sum does not overwrite what a hook has seen."""
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
@@ -36,6 +36,7 @@ def mobilenet_v2(request: BuildRequest) -> nn.Module:
     net: Any = MobileNetV2(request.num_classes, width_mult=request.width, dropout=request.dropout)
     net.features[0][0] = stem_convolution(request.channels, net.features[0].out_channels)
     limit_downsampling(net, request.input_shape, minimum_map(3))
+    assert isinstance(net, nn.Module)
     return net
 
 
@@ -55,4 +56,5 @@ def mobilenet_v3_small(request: BuildRequest) -> nn.Module:
     )
     net.features[0][0] = stem_convolution(request.channels, net.features[0].out_channels)
     limit_downsampling(net, request.input_shape, minimum_map(5))
+    assert isinstance(net, nn.Module)
     return net

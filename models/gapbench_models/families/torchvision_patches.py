@@ -20,18 +20,20 @@ from gapbench_models.resolution import limit_downsampling
 from gapbench_models.rules import INITIAL_LAYER_SCALE, minimum_map, patch_size, scaled
 
 
-class RectangularVisionTransformer(VisionTransformer):
+class RectangularVisionTransformer(VisionTransformer):  # type: ignore[misc]
     """torchvision's vision transformer for images that need not be square."""
 
     def _process_input(self, x: torch.Tensor) -> torch.Tensor:
-        return self.conv_proj(x).flatten(2).transpose(1, 2)
+        patches: torch.Tensor = self.conv_proj(x)
+        return patches.flatten(2).transpose(1, 2)
 
 
-class OutOfPlaceCNBlock(CNBlock):
+class OutOfPlaceCNBlock(CNBlock):  # type: ignore[misc]
     """torchvision's ConvNeXt block; the sum does not overwrite what a hook has seen."""
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
-        return self.stochastic_depth(self.layer_scale * self.block(input)) + input
+        branch: torch.Tensor = self.stochastic_depth(self.layer_scale * self.block(input))
+        return branch + input
 
 
 @family(
@@ -68,6 +70,7 @@ def vit(request: BuildRequest) -> nn.Module:
     net.encoder.pos_embedding = nn.Parameter(torch.empty(1, net.seq_length, dim).normal_(std=0.02))
     nn.init.normal_(net.class_token, std=0.02)
     net.heads.head.reset_parameters()
+    assert isinstance(net, nn.Module)
     return net
 
 
@@ -100,4 +103,5 @@ def convnext_tiny(request: BuildRequest) -> nn.Module:
     if request.dropout:
         net.classifier[1] = nn.Sequential(net.classifier[1], nn.Dropout(request.dropout))
     limit_downsampling(net, request.input_shape, minimum_map(7))
+    assert isinstance(net, nn.Module)
     return net

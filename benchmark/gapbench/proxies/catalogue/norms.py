@@ -20,4 +20,6 @@ def param_norm(context: Context) -> float:
 def distance_from_initialization(context: Context) -> float:
     """Euclidean distance of all parameters from their initial values, |theta - theta_0|_2."""
     pairs = zip(context.parameters, context.require_initial().parameters(), strict=True)
-    return float(sum(float((p.double() - q.detach().double()).pow(2).sum()) for p, q in pairs)) ** 0.5
+    squared = float(sum(float((p.double() - q.detach().double()).pow(2).sum()) for p, q in pairs))
+    distance: float = squared**0.5
+    return distance
