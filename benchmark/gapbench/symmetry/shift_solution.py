@@ -164,7 +164,7 @@ def _eliminations(matrix: sp.csr_matrix) -> tuple[list[tuple[Ids, Ids]], Ids]:
 
 
 def _dense_null_spaces(residual: sp.csr_matrix, free: np.ndarray) -> tuple[list[tuple[Ids, np.ndarray]], int]:
-    """(unknowns (m,), basis (m, k)) of each component of relations; unknowns met are marked in `free` as not free."""
+    """(unknowns (m,), basis (m, k)) of each component of relations; unknowns met lose their mark in `free`."""
     blocks: list[tuple[Ids, np.ndarray]] = []
     unsolved = 0
     if not residual.shape[0]:
