@@ -37,6 +37,7 @@ class Certificate:
 
     @property
     def passed(self) -> bool:
+        """Whether no output changed by more than rounding in float64."""
         return self.error <= ACCEPTED
 
 
@@ -58,9 +59,10 @@ class TrialPoint:
 def points(
     orbit: Orbit, seed: int, names: Sequence[str] = ("own", "generic", "special")
 ) -> Iterator[TrialPoint]:
-    """The points at which families are tried, one after the other, since each holds a copy of the network.
+    """The points at which groups are tried, one after the other, since each holds a copy of the network.
 
-    What was dropped from `symmetry` is dropped there too.
+    Yields:
+        The points that give finite outputs. What was removed from `orbit` is removed there too.
     """
     makers: dict[str, Callable[[], nn.Module]] = {
         "own": lambda: double_copy(orbit.network),
@@ -84,11 +86,14 @@ def points(
 
 
 def certify(orbit: Orbit, seed: int, names: Sequence[str] = ("own", "generic", "special")) -> Certificate:
-    """Transform float64 copies by each kind of family, and by all together, and compare outputs.
+    """Transform float64 copies by each kind of group, and by all together, and compare outputs.
 
     At the generic point tensors that are constant (heads at zero, affine parameters at one) get random values,
     since a network that does not look at a parameter would certify anything; at the special point shifts are
     zero and gains one, since decisions that are taken there are not seen at generic ones.
+
+    Returns:
+        The largest changes over the points of these `names`.
     """
     errors: dict[str, float] = {}
     moved: dict[str, float] = {}
@@ -121,11 +126,13 @@ def certify(orbit: Orbit, seed: int, names: Sequence[str] = ("own", "generic", "
 def drop_failing(
     orbit: Orbit, seed: int = 0, names: Sequence[str] = ("own", "generic", "special")
 ) -> Certificate:
-    """Certify, and take out of the detection every family whose transformation changes the function.
+    """Certify, and take out of the orbit every group whose transformation changes the function.
 
     Null directions and mixings are tried one by one, rescalings and shifts kind by kind; kinds that fail only
-    together go in order of the parameters that they move. What goes is listed in `orbit.dropped`. The
-    certificate returned has passed, or nothing is left.
+    together go in order of the parameters that they move. What goes is listed in `orbit.dropped`.
+
+    Returns:
+        The certificate of what is left; it has passed, or nothing is left.
     """
     certificate = certify(orbit, seed, names)
     while not certificate.passed:

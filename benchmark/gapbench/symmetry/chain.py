@@ -23,10 +23,15 @@ Project = Callable[[Tensor], Tensor]
 
 
 def chain_projection(groups: list[Group], dimension: int) -> Project | None:
-    """z (d,) -> P z, or None where the groups are not those of one chain with a small product.
+    """Project in closed form where the groups are those of one chain of linear layers with a small product.
 
-    `dimension` is the rank of the groups' tangents: where J's rank at these parameters does not leave
-    exactly as much, as for layers that have lost rank, the answer is None.
+    Args:
+        groups: all groups of the orbit.
+        dimension: the rank of their tangents. Where J's rank at these parameters does not leave exactly as much,
+            as for layers that have lost rank, nothing is returned.
+
+    Returns:
+        z (d,) -> P z (d,), or None where this form does not apply.
     """
     layers = _layers(groups)
     if layers is None:

@@ -31,6 +31,7 @@ class Expressions:
         self._interned: dict[tuple[object, ...], int] = {}
 
     def new(self, count: int) -> Ids:
+        """`count` free variables."""
         return self.tied.new(count)
 
     def _intern(self, keys: list[tuple[object, ...]]) -> tuple[Ids, list[int]]:

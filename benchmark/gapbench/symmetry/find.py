@@ -37,9 +37,14 @@ class Symmetry(Orbit):
     relative: Projector | None = None
 
     def project(self, vector: Tensor) -> Tensor:
-        """The component of `vector` (d,) in the horizontal space, in the vector's own type.
+        """The component of `vector` (d,) in the horizontal space.
 
-        Raises `Unconverged` where the iteration did not reach a relative error of 1e-10.
+        Returns:
+            (d,) in the vector's own type. `Unconverged` is raised where the iteration stays above a relative error of
+            1e-10.
+
+        Raises:
+            GapbenchError: a vector of another shape.
         """
         if vector.shape != (len(self.bound.theta),):
             raise GapbenchError(
@@ -51,6 +56,7 @@ class Symmetry(Orbit):
         return self.projector.project(vector.double()).vector.to(vector.dtype)
 
     def new_projector(self) -> Projector:
+        """A projector onto the horizontal space, its factors not yet computed."""
         theta = self.bound.theta
         return Projector(self.bound.all(), len(theta), theta.device, dimension=self.dimension)
 
@@ -79,10 +85,15 @@ class Symmetry(Orbit):
     def transform(self, seed: int, strength: float = 0.5, families: list[str] | None = None) -> nn.Module:
         """A new network with the same function and other parameters.
 
-        `strength`: standard deviation of log scales, spectral norm of the generators of mixings and rotations,
-        shifts and null directions relative to the root mean square of the parameters they move. `families`:
-        kinds (as in `families[i].kind`), all by default. Raises `GapbenchError` for an unknown kind, and where
-        the function would change.
+        Args:
+            seed: of the random transformation.
+            strength: standard deviation of log scales, spectral norm of the generators of mixings and rotations,
+                shifts and null directions relative to the root mean square of the parameters they move.
+            families: kinds of groups (as in `families[i].kind`), all by default.
+
+        Returns:
+            The network, in its own type, evaluated on the given and on random inputs. `GapbenchError` is raised for
+            an unknown kind, and where the function would change.
         """
         return transform(self, seed, strength, families)
 
@@ -99,12 +110,20 @@ class Symmetry(Orbit):
 
 
 def find(network: nn.Module, example_inputs: Tensor, logit_shift: bool = False) -> Symmetry:
-    """Discover the continuous symmetries of `network` from one forward pass on `example_inputs` (n, ...).
+    """Discover the continuous symmetries of a network from one forward pass.
 
-    Eval mode with frozen statistics. Unknown operations block what touches them: the dimension may be too
-    small, never too large. With `logit_shift` the symmetry of a softmax cross-entropy under a common shift
-    of all logits counts too. Every family is certified by transforming a copy in float64; one that fails is
-    dropped and listed. Raises `GapbenchError` for a network without parameters.
+    In eval mode, with frozen statistics. Unknown operations block what touches them: the dimension may be too
+    small, never too large. Every group is certified by transforming a copy in float64; one that fails is dropped
+    and listed. The network is left as it was.
+
+    Args:
+        network: with real parameters of one floating-point type.
+        example_inputs: (n, ...) on which its computation is recorded and its function compared.
+        logit_shift: count the symmetry of a softmax cross-entropy under a common shift of all logits too.
+
+    Returns:
+        The symmetries at the network's present parameters. `GapbenchError` is raised for a network that has no
+        parameters, or that cannot be evaluated on the inputs.
     """
     check_network(network)
     modes = [(m, m.training) for m in network.modules()]

@@ -129,6 +129,7 @@ class GeodesicSurface:
     # ---- coordinates -----------------------------------------------------------------------------------
 
     def theta(self) -> Tensor:
+        """The coordinates (d,) of the network itself: zero."""
         return torch.zeros_like(self.origin)
 
     def end(self, eta: Tensor) -> Tensor:
@@ -205,10 +206,12 @@ class GeodesicSurface:
     # ---- loss ------------------------------------------------------------------------------------------
 
     def value(self, theta: Tensor | None = None) -> float:
+        """The loss at the end of the geodesic along `theta` (d,)."""
         eta = self.theta() if theta is None else theta
         return self.landscape.value(self.end(eta).to(self.landscape.dtype))
 
     def value_and_gradient(self, theta: Tensor | None = None) -> tuple[float, Tensor]:
+        """The loss at the end of the geodesic along `theta` (d,), and its gradient (d,) in these coordinates."""
         eta = (self.theta() if theta is None else theta).detach().requires_grad_()
         with torch.enable_grad():
             end = self.end(eta)

@@ -82,6 +82,7 @@ class Interpreter:
     # ---- driving -------------------------------------------------------------------------------------------
 
     def run(self) -> Findings:
+        """Label every value that the output depends on, in order."""
         for node in self.trace.reachable():
             self.values[node.index] = self._visit(node)
             if node.index in self.trace.reads:
@@ -174,6 +175,7 @@ class Interpreter:
         return self.blocked(node, known=op in KNOWN_NONLINEAR)
 
     def first(self, node: Node) -> Activation:
+        """Labels of the first argument."""
         value = self.values[node.arguments[0].index]
         return value if isinstance(value, Activation) else self.labels(value, node)
 
@@ -235,15 +237,18 @@ class Interpreter:
     # ---- bookkeeping ---------------------------------------------------------------------------------------
 
     def name(self, parameters: Ids) -> str:
+        """The name of the tensor that the first of these positions belongs to."""
         if not len(parameters):
             return ""
         position = int(parameters.reshape(-1)[0])
         return next(name for start, stop, name in self.names if start <= position < stop)
 
     def note(self, what: str) -> None:
+        """Count something that was not understood."""
         self.found.uncovered[what] = self.found.uncovered.get(what, 0) + 1
 
     def event(self, role: tuple[object, ...], variables: Tensor | Ids) -> None:
+        """Record that an operation in this role met these variables."""
         array = variables.numpy() if isinstance(variables, Tensor) else variables
         found = distinct(array)
         self.found.events.append(Event(role, found[found != 0]))
@@ -255,6 +260,7 @@ class Interpreter:
         self.nulls.spoil(x.null)
 
     def blocked(self, node: Node, known: bool = False) -> Activation:
+        """An operation through which nothing passes; noted as not understood unless `known`."""
         for index in node.inputs:
             value = self.values[index]
             if isinstance(value, Activation):
@@ -280,6 +286,7 @@ class Interpreter:
         return replace(x, scale=torch.from_numpy(table)[x.scale], rows_sum_to_one=False)
 
     def shift_scaled(self, shift: Tensor, factor: float) -> Tensor:
+        """factor * shift, elementwise."""
         return torch.from_numpy(self.shift.scale(shift.numpy(), factor))
 
     def weight_use(self, node: Node, index: Tensor) -> None:
@@ -298,6 +305,7 @@ class Interpreter:
         return first
 
     def one_shift(self, labels: Tensor) -> Ids:
+        """(c, m) shifts -> one for each c, all others tied to it."""
         first = labels[:, 0].numpy().copy()
         self.shift.tied.tie(labels.numpy(), first[:, None])
         return first

@@ -15,6 +15,14 @@ def kernels(mixings: list[Mixing], void: dict[str, int], free: np.ndarray) -> li
     A space mixed by A with writers X and readers Y: A X = 0 and A' Y = 0 leave (n - rank X)(n - rank Y). Where
     a layer joins two spaces both act on it; along a chain of linear layers the kernel is counted over the
     interval decomposition of the chain (a representation of a quiver of type A), in full at its first space.
+
+    Args:
+        mixings: the mixings of all spaces.
+        void: name of a slot's void (as in `Slot.void`) -> directions of its matrix that null directions cover.
+        free: (d,) whether a bias moves along a shift of its own output.
+
+    Returns:
+        One number for each mixing; that of a chain stands at its first.
     """
     result = [0] * len(mixings)
     general = [i for i, m in enumerate(mixings) if m.space.algebra == "gl"]

@@ -87,6 +87,7 @@ def _key(kind: str, indices: Sequence[np.ndarray]) -> tuple[str, bytes]:
 
 
 def keys_of(orbit: Orbit) -> dict[str, list[tuple[str, bytes]]]:
+    """Keys of all mixings and null directions, which are the same at every point of the orbit."""
     detected = orbit.detected
     return {
         "spaces": [_key("space", [s.index for s in space.slots]) for space in detected.spaces],

@@ -76,12 +76,14 @@ class Projector:
             self.basis = self._orthonormal()
 
     def tangent(self, c: Tensor) -> Tensor:
+        """T c (d,), the change of the parameters along all groups' coordinates c (size,)."""
         out = torch.zeros(self.d, dtype=torch.float64, device=self.device)
         for group, part in zip(self.groups, torch.split(c, self.sizes)):
             out += group.tangent(part)
         return out
 
     def cotangent(self, z: Tensor) -> Tensor:
+        """T' z (size,) of a vector z (d,)."""
         return torch.cat([f.cotangent(z) for f in self.groups])
 
     def columns(self) -> Tensor:
@@ -98,7 +100,14 @@ class Projector:
         return basis
 
     def project(self, z: Tensor) -> Projection:
-        """P z (d,), float64. Raises `Unconverged`."""
+        """Project a vector z (d,) in float64.
+
+        Returns:
+            P z and how exact it is.
+
+        Raises:
+            Unconverged: conjugate gradients did not reach a relative error of 1e-10.
+        """
         if not self.size:
             return Projection(z.clone(), 0.0, 0)
         if self.basis is not None:
@@ -134,6 +143,7 @@ class Projector:
         )
 
     def precondition(self, right: Tensor) -> Tensor:
+        """An approximate solution c (size,) of T'T c = right, group by group."""
         if self._solvers is None:
             self._solvers = self._factor()
         parts = list(torch.split(right, self.sizes))
@@ -169,6 +179,9 @@ def _sparse_solver(groups: list[Rescaling | Shifts], device: torch.device, facto
 
     Factored where it is small, or if `factor` and not too large (worth it for a preconditioner that is applied
     many times); otherwise by conjugate gradients on the Gram matrix, which never touch the weights.
+
+    Returns:
+        A solver of G c = right, c and right (n,).
     """
     total = gram(groups)
     scale = np.sqrt(np.maximum(total.diagonal(), 1e-300))

@@ -32,11 +32,14 @@ class GroupSize:
 def structural_ranks(
     theta: Tensor, found: Findings, detected: Detected, solution: ShiftSolution, bound: Bound
 ) -> list[GroupSize]:
-    """Sizes of the families such that they add up to the rank of all tangents together.
+    """Sizes of the groups such that they add up to the rank of all tangents together.
 
-    Families are independent for generic weights but for the cases counted here: rescalings of units without
+    Groups are independent for generic weights but for the cases counted here: rescalings of units without
     weights, mixings of more channels than their neighbours can tell apart, and the one direction that the
     null directions of a layer between two normalisations share.
+
+    Returns:
+        The groups that have a dimension, kinds of rescalings and shifts each as one.
     """
     sizes = [
         GroupSize(kind, "", count)
@@ -65,6 +68,7 @@ def structural_ranks(
 
 
 def rescaling_kinds(rescaling: Rescaling, detected: Detected) -> Counter[str]:
+    """How many free rescalings there are of each kind."""
     return Counter(detected.kinds[int(v)] for v in rescaling.variables)
 
 

@@ -33,6 +33,9 @@ def solve(expressions: Expressions) -> ShiftSolution:
 
     Ties are resolved by union; sums that tie more variables follow until nothing changes. Then unknowns that
     occur in one relation only are eliminated with it, again and again; what remains is small and dense.
+
+    Returns:
+        The values of all expressions in terms of free parameters.
     """
     sums = np.concatenate([*expressions.sums, np.zeros((0, 3), np.int64)]).astype(np.int64)
     representative, sign = _close(expressions, sums)
@@ -145,9 +148,10 @@ def _null_space(matrix: sp.csr_matrix) -> tuple[sp.csr_matrix, int]:
 
 
 def _eliminations(matrix: sp.csr_matrix) -> tuple[list[tuple[Ids, Ids]], Ids]:
-    """Rounds of (rows, their pivots), in order of elimination, and the rows that are left.
+    """Eliminate unknowns that occur in one remaining row only, in rounds.
 
-    A pivot is an unknown that occurs in one remaining row only.
+    Returns:
+        (rows, their pivots) of each round, in order, and the rows that are left.
     """
     rounds: list[tuple[Ids, Ids]] = []
     alive = np.ones(matrix.shape[0], bool)

@@ -35,6 +35,9 @@ def tangent_trace(
     are rescalings and shifts ("identity") that needs only the gradient. Otherwise exact by Hessian products
     along a basis where that takes at most `EXACT_SIZE` and no more than 4 `probes` of them ("basis"), else an
     average over `probes` Rademacher vectors z of u' H u, u = (1 - P) z, which is small where the gradient is.
+
+    Returns:
+        The trace, its standard error and which of the methods gave it.
     """
     if not symmetry.dimension:
         return TangentTrace(0.0, 0.0, "no symmetry")

@@ -18,10 +18,14 @@ from gapbench_base.suggestions import did_you_mean
 
 
 def transform(orbit: Orbit, seed: int, strength: float, families: list[str] | None) -> nn.Module:
-    """A new network with the same function. See `Symmetry.transform`.
+    """A new network with the same function, evaluated on the given and on random inputs. See `Symmetry.transform`.
 
-    What is returned has been evaluated: raises `GapbenchError` where its outputs differ from those of the
-    network on the given or on random inputs, by more than 1e-9 in float64 or than rounding in its own type.
+    Returns:
+        The network in its own type.
+
+    Raises:
+        GapbenchError: an unknown kind of group, or outputs that would change by more than 1e-9 in float64 or than
+            rounding in the network's own type.
     """
     present = kinds(orbit)
     for name in families or []:

@@ -22,8 +22,13 @@ def balanced(orbit: Orbit) -> nn.Module:
     affine parameters become constants), shifts and null directions are fixed (key and value biases zero,
     writers of normalised streams centred, readers orthogonal to 1), then the norm of the remaining
     parameters is minimised over rescalings and mixings; mixed channels beyond the rank are set to zero.
-    Unique up to signs and rotations. The network returned has been evaluated on the given and on random
-    inputs. Raises `CannotBalance`, also where the function would change.
+    Unique up to signs and rotations.
+
+    Returns:
+        The network, which has been evaluated on the given and on random inputs.
+
+    Raises:
+        CannotBalance: the orbit has no representative that can be reached, or the function would change.
     """
     like = next(orbit.network.parameters())
     original = double_copy(orbit.network).cpu()

@@ -15,6 +15,7 @@ from gapbench.symmetry.structure import BatchNormUse, Findings, LinearUse, NormU
 
 
 def folded(network: nn.Module, orbit: Orbit) -> nn.Module:
+    """A float64 copy with its normalisations folded, as far as the layers beside them serve nothing else."""
     found, theta = orbit.findings, orbit.bound.theta.clone()
     names = _Names(network)
     constants: set[str] = set()

@@ -19,6 +19,12 @@ def fix_shifts(orbit: Orbit) -> Tensor:
 
     The conditions are chosen from the structure alone, whole layers at a time, so that every network of an
     orbit gets the same ones and mixings and rotations leave them true.
+
+    Returns:
+        The parameters (d,) of the same function for which all conditions hold.
+
+    Raises:
+        CannotBalance: too many free shifts, or some that no condition fixes.
     """
     shifts, theta = orbit.bound.shifts, orbit.bound.theta
     k = shifts.size
@@ -59,6 +65,9 @@ def _shift_conditions(orbit: Orbit) -> list[tuple[sp.csr_matrix, list[np.ndarray
     """Sets of linear conditions on the parameters, each with the free shifts that it may fix.
 
     For each layer its single biases, then the sums of biases that a free shift moves together.
+
+    Returns:
+        (conditions (m, d), for each of them the numbers of the free shifts) in the order in which they are tried.
     """
     values, found, d = orbit.solution.values, orbit.findings, orbit.bound.shifts.d
     pairs: list[tuple[np.ndarray, np.ndarray]] = [(use.bias, use.shift_out) for use in found.linear]

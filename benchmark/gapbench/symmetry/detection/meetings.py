@@ -30,6 +30,7 @@ def owners_of(run: Interpreter, representative: Ids) -> dict[int, int]:
 
 
 def writers(run: Interpreter) -> list[LinearUse | ScaleUse | BatchNormUse | NormUse | Additive]:
+    """Everything that gives an activation variables of its own."""
     found = run.found
     return [*found.linear, *found.scales, *found.batch_norms, *found.norms, *found.additive]
 

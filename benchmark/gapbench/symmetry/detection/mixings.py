@@ -14,6 +14,7 @@ from gapbench.symmetry.interpreter import Interpreter
 def mixing_spaces(
     run: Interpreter, representative: Ids, sign: np.ndarray, diagonal: np.ndarray, chains: dict[int, Chain]
 ) -> list[Space]:
+    """Sets of channels that meet the same operations in the same roles, with all parameters that a mixing moves."""
     spaces = []
     multiplied = np.zeros(len(representative), bool)  # classes that meet a product of two activations
     for event in run.found.events:
@@ -33,6 +34,7 @@ def mixing_spaces(
 
 
 def space_name(run: Interpreter, representative: Ids, channels: Ids) -> str:
+    """The name of the first layer that writes one of the channels."""
     for use in run.found.linear:
         if np.isin(representative[use.writes], channels).any():
             return use.name

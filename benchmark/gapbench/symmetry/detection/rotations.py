@@ -27,6 +27,7 @@ class Stream:
 def streams_of(
     run: Interpreter, representative: Ids, sign: np.ndarray, roles: dict[int, set[str]]
 ) -> list[Stream]:
+    """The streams of layer and root-mean-square normalisations that nothing but sums, writers and they meet."""
     diagonal = not_mixed(run, representative)
     found: dict[tuple[int, ...], list[tuple[NormUse, Ids]]] = defaultdict(list)
     for norm in run.found.norms:
@@ -54,6 +55,7 @@ def streams_of(
 def rotations(
     run: Interpreter, before: Ids, streams: list[Stream], owners: dict[int, int], chains: dict[int, Chain]
 ) -> list[Space]:
+    """The streams whose channels may be rotated; where a norm centres them, such that the vector of ones stays."""
     spaces = []
     sign = np.ones(len(before), np.int64)
     signature_of = {r: key for key, members in signatures(run, before, sign).items() for r in members}

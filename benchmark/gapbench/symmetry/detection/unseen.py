@@ -11,6 +11,7 @@ from gapbench.symmetry.interpreter import Interpreter
 
 
 def writer_nulls(run: Interpreter, before: Ids, roles: dict[int, set[str]]) -> list[WriterNull]:
+    """Layers whose outputs may all be moved alike: what follows takes the mean away or looks at differences."""
     found = run.found
     result = []
     for use in found.linear:

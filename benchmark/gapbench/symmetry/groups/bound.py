@@ -28,6 +28,7 @@ class Bound:
     mixings: list[Mixing]
 
     def all(self) -> list[Group]:
+        """All groups, rescalings and shifts first."""
         return [self.rescaling, self.shifts, *self.writer_nulls, *self.reader_nulls, *self.mixings]
 
 

@@ -27,6 +27,7 @@ class Group(Protocol):
 
 
 def ids(values: np.ndarray, device: torch.device) -> Tensor:
+    """Whole numbers, or real ones, as a tensor on `device`."""
     return torch.from_numpy(np.ascontiguousarray(values)).to(device)
 
 
@@ -39,6 +40,7 @@ def place(index: np.ndarray, device: torch.device) -> slice | Tensor:
 
 
 def to_torch(matrix: sp.csr_matrix, device: torch.device) -> Tensor:
+    """The matrix as a coalesced sparse tensor in float64."""
     matrix = matrix.tocsr()
     matrix.sum_duplicates()  # and sorts, as a coalesced tensor is
     entries = matrix.tocoo()

@@ -83,6 +83,7 @@ class Mixing:
         return found
 
     def tangent(self, c: Tensor) -> Tensor:
+        """The change (d,) of the parameters along the generator with coordinates c (size,)."""
         a = self.matrix(c)
         out = torch.zeros(self.d, dtype=torch.float64, device=c.device)
         for index, x, dual, factors in self.parts():
@@ -93,6 +94,7 @@ class Mixing:
         return out
 
     def cotangent(self, z: Tensor) -> Tensor:
+        """The transpose of `tangent`: (d,) -> (size,)."""
         total = torch.zeros(self.n, self.n, dtype=torch.float64, device=z.device)
         for index, x, dual, factors in self.parts():
             part = z[index]
@@ -102,6 +104,7 @@ class Mixing:
         return self.coordinates(total)
 
     def finite(self, theta: Tensor, c: Tensor) -> Tensor:
+        """theta (d,) transformed by exp of the generator with coordinates c (size,)."""
         return self.act(theta, torch.linalg.matrix_exp(self.matrix(c)))
 
     def act(self, theta: Tensor, m: Tensor) -> Tensor:
@@ -111,6 +114,7 @@ class Mixing:
         return out
 
     def act_in_place(self, theta: Tensor, m: Tensor) -> None:
+        """`act`, on theta itself."""
         dual = torch.linalg.inv(m).T
         scales = [(self._factors(theta, slot), self._offset(theta, slot)) for slot in self.space.slots]
         for slot, index, (factors, offset) in zip(self.space.slots, self.indices, scales):

@@ -21,16 +21,19 @@ class WriterNulls:
         self.square = float(self.direction.pow(2).sum())
 
     def direction_at(self, theta: Tensor) -> Tensor:
+        """What is added to the writers of each channel, (channels,)."""
         if self.null.weight is None:
             return torch.ones(self.null.index.shape[0], dtype=torch.float64, device=theta.device)
         return 1.0 / theta[ids(self.null.weight, theta.device)]
 
     def tangent(self, c: Tensor) -> Tensor:
+        """The change (d,) of the parameters for u = c (size,)."""
         out = torch.zeros(self.d, dtype=torch.float64, device=c.device)
         out[self.index] = self.direction[:, None] * c[None, :]
         return out
 
     def cotangent(self, z: Tensor) -> Tensor:
+        """The transpose of `tangent`: (d,) -> (size,)."""
         return self.direction @ z[self.index]
 
     def change(self, theta: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
@@ -38,6 +41,7 @@ class WriterNulls:
         return self.index.reshape(-1), (self.direction_at(theta)[:, None] * c[None, :]).reshape(-1)
 
     def finite(self, theta: Tensor, c: Tensor) -> Tensor:
+        """theta (d,) moved along u = c (size,), in a straight line."""
         return theta.index_add(0, *self.change(theta, c))
 
 
@@ -55,6 +59,7 @@ class ReaderNulls:
         self.square = float(self.inverse.pow(2).sum()) + (self.total**2 * repeats if self.biased else 0.0)
 
     def direction_at(self, theta: Tensor) -> tuple[Tensor, float]:
+        """1 / gamma (features,), and sum(beta / gamma), which the biases make up for."""
         n = self.null.index.shape[1]
         inverse = torch.ones(n, dtype=torch.float64, device=theta.device)
         if (self.null.weight >= 0).all():
@@ -65,6 +70,7 @@ class ReaderNulls:
         return inverse, total
 
     def tangent(self, c: Tensor) -> Tensor:
+        """The change (d,) of the parameters for u = c (size,)."""
         out = torch.zeros(self.d, dtype=torch.float64, device=c.device)
         out[self.index] = c[:, None] * self.inverse[None, :]
         if self.biased:
@@ -72,6 +78,7 @@ class ReaderNulls:
         return out
 
     def cotangent(self, z: Tensor) -> Tensor:
+        """The transpose of `tangent`: (d,) -> (size,)."""
         result = z[self.index] @ self.inverse
         return result - self.total * z[self.bias] if self.biased else result
 
@@ -84,4 +91,5 @@ class ReaderNulls:
         return torch.cat([self.index.reshape(-1), self.bias]), torch.cat([weights, -total * c])
 
     def finite(self, theta: Tensor, c: Tensor) -> Tensor:
+        """theta (d,) moved along u = c (size,), in a straight line."""
         return theta.index_add(0, *self.change(theta, c))

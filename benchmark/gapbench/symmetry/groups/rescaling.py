@@ -99,6 +99,7 @@ class Rescaling:
         return c[self._which] * self._signs
 
     def tangent(self, c: Tensor) -> Tensor:
+        """The change (d,) of the parameters per unit of the free log scales c (size,)."""
         s = self._raw(c)
         out = torch.zeros_like(self.theta)
         for w in self.weights:
@@ -110,6 +111,7 @@ class Rescaling:
         return out
 
     def cotangent(self, z: Tensor) -> Tensor:
+        """The transpose of `tangent`: (d,) -> (size,)."""
         raw = torch.zeros(self.raw, dtype=torch.float64, device=z.device)
         for w in self.weights:
             product = (self.theta[w.where] * z[w.where]).reshape(w.shape).sum(dim=3)
@@ -126,6 +128,7 @@ class Rescaling:
         return self.laplacian(self.theta.pow(2))
 
     def laplacian(self, values: Tensor) -> sp.csr_matrix:
+        """The Laplacian (size, size) of the channels with edges that sum `values` (d,) over each layer's taps."""
         rows: list[np.ndarray] = [np.zeros(0, np.int64)]
         columns: list[np.ndarray] = [np.zeros(0, np.int64)]
         data: list[np.ndarray] = [np.zeros(0)]
@@ -152,6 +155,7 @@ class Rescaling:
         ).tocsr()
 
     def finite(self, theta: Tensor, c: Tensor) -> Tensor:
+        """theta (d,) rescaled by the free log scales c (size,)."""
         s = self._raw(c)
         out = theta.clone()
         for w in self.weights:

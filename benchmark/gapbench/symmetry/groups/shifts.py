@@ -54,12 +54,14 @@ class Shifts:
         self.d = len(theta)
 
     def tangent(self, c: Tensor) -> Tensor:
+        """The change (d,) of the biases for the free shifts c (size,)."""
         out = torch.zeros(self.d, dtype=torch.float64, device=self.device)
         if self.size:
             out[self.rows] = self._sparse @ c
         return out
 
     def cotangent(self, z: Tensor) -> Tensor:
+        """The transpose of `tangent`: (d,) -> (size,)."""
         if not self.size:
             return torch.zeros(0, dtype=torch.float64, device=self.device)
         return self._sparse_t @ z[self.rows]

@@ -17,6 +17,7 @@ PASSES_TO_SOFTMAX = frozenset(
 
 
 def transposed(x: Activation) -> Activation:
+    """Labels (b, n, m) as (b, m, n)."""
     return Activation(x.scale.transpose(1, 2), x.shift.transpose(1, 2), x.null.transpose(1, 2))
 
 

@@ -158,6 +158,7 @@ def _linear_use(
 
 
 def convolution(run: Interpreter, node: Node) -> Activation:
+    """A convolution by a parameter: channels may be rescaled; shifts pass where no padding makes borders."""
     x, weight = run.first(node), run.values[node.arguments[1].index]
     bias_ref = node.arguments[2]
     bias = run.values[bias_ref.index] if isinstance(bias_ref, Ref) else None

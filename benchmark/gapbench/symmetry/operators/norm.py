@@ -18,9 +18,10 @@ from gapbench.symmetry.structure import BatchNormUse, NormUse
 
 
 def _parameter(run: Interpreter, argument: Any, count: int) -> tuple[np.ndarray, np.ndarray | None] | None:
-    """Positions of an affine parameter (-1 where it is absent or constant) and its constant value.
+    """Positions of an affine parameter (count,), -1 where it is absent or constant, and its constant value.
 
-    None where it is computed and cannot absorb anything.
+    Returns:
+        (positions, value or None), or None where the parameter is computed and cannot absorb anything.
     """
     absent = np.full(count, -1, np.int64)
     if not isinstance(argument, Ref):
@@ -34,6 +35,7 @@ def _parameter(run: Interpreter, argument: Any, count: int) -> tuple[np.ndarray,
 
 
 def batch_norm(run: Interpreter, node: Node) -> Activation:
+    """With frozen statistics: weight and bias absorb scales and shifts of both sides, channel by channel."""
     x = run.first(node)
     channels = x.scale.shape[1]
     affine = [_parameter(run, a, channels) for a in node.arguments[1:3]]
@@ -91,6 +93,7 @@ def batch_norm(run: Interpreter, node: Node) -> Activation:
 
 
 def layer_norm(run: Interpreter, node: Node) -> Activation:
+    """Layer or root-mean-square normalisation: blind to a common scale, the former to a common shift too."""
     if node.output != 0:
         return run.blocked(node)
     x = run.first(node)
@@ -124,6 +127,7 @@ def layer_norm(run: Interpreter, node: Node) -> Activation:
 
 
 def group_norm(run: Interpreter, node: Node) -> Activation:
+    """As layer normalisation, over the channels of each group."""
     if node.output != 0:
         return run.blocked(node)
     x = run.first(node)

@@ -26,6 +26,7 @@ def relu_like(run: Interpreter, node: Node) -> Activation:
 
 
 def clamp(run: Interpreter, node: Node) -> Activation:
+    """A ReLU where the bounds are 0 and none; otherwise nothing passes."""
     if _is_relu(node):
         return relu_like(run, node)
     return run.blocked(node, known=True)
@@ -41,6 +42,7 @@ def _is_relu(node: Node) -> bool:
 
 
 def negate(run: Interpreter, node: Node) -> Activation:
+    """The same log scale, the opposite shift."""
     x = run.first(node)
     return replace(run.fresh(x), shift=run.shift_scaled(x.shift, -1.0))
 

@@ -15,6 +15,7 @@ from gapbench.symmetry.labels import Activation, frozen
 
 
 def mean(run: Interpreter, node: Node) -> Activation:
+    """A mean over axes: a channel keeps its variable, its shift is the mean of the shifts."""
     x = run.first(node)
     axes = node.arguments[1] if len(node.arguments) > 1 and node.arguments[1] is not None else None
     axes = tuple(range(x.scale.dim())) if axes is None else tuple(a % x.scale.dim() for a in axes)

@@ -19,6 +19,7 @@ from gapbench.symmetry.structure import ScaleUse
 
 
 def multiply(run: Interpreter, node: Node) -> Activation:
+    """A product or quotient with a number, a parameter, a constant, or (a gate) another activation."""
     first, second = node.arguments[:2]
     if node.op == "div" and isinstance(second, Ref):
         divisor = run.values[second.index]
