@@ -43,10 +43,8 @@ def build_model(
 
     Returns:
         A module that maps (n, *input_shape) to logits (n, num_classes). It is twice differentiable by double
-        backward, in eval and in train mode, uses no fused attention and no in-place operations.
-
-    Raises:
-        ValueError: an unknown name, or a value the family cannot take; the message says what to change.
+        backward, in eval and in train mode, uses no fused attention and no in-place operations. `ValueError` is
+        raised for an unknown name, or a value the family cannot take; the message says what to change.
     """
     from gapbench_models.construction import build
 
@@ -62,8 +60,8 @@ def parameter_count(
 ) -> int:
     """Number of trainable parameters of `build_model(...)`, counted without allocating them.
 
-    Raises:
-        ValueError: as `build_model`.
+    Returns:
+        The number. `ValueError` is raised as by `build_model`.
     """
     from gapbench_models.construction import count_parameters
 

@@ -47,6 +47,9 @@ def _known() -> tuple[dict[str, ModelFamily], list[tuple[str, str]]]:
 def describe(name: str) -> ModelFamily:
     """What is known of a family.
 
+    Returns:
+        Its description.
+
     Raises:
         ModelError: an unknown name; the message suggests near ones.
     """

@@ -45,11 +45,7 @@ def checked_request(
     depth: int | None,
     dropout: float,
 ) -> BuildRequest:
-    """Check every argument against what the family can take.
-
-    Raises:
-        ModelError: names the argument, the value and what would be accepted.
-    """
+    """Check every argument against what the family can take. `ModelError` names the argument that it cannot."""
     family = describe(name)
     if not _is_real(width) or not width > 0:
         raise ModelError(

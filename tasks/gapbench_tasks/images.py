@@ -32,6 +32,24 @@ def rotated_task(
     angles: Range,
     test_angles: Range | None,
 ) -> Task:
+    """A task of images that are each at one fixed angle, protocol version 1.
+
+    Args:
+        name: of the task; it also names the random draws.
+        arrays: x_train (N, h, w), y_train (N,), x_test (M, h, w), y_test (M,), uint8.
+        scale: what pixels are divided by.
+        mean: subtracted after that, by channel.
+        std: by which the difference is divided.
+        source: as in `Task`.
+        train_size: size of the stratified training subset.
+        label_noise: share of wrong training labels.
+        seed: of the data.
+        angles: (low, high) in degrees, of training images.
+        test_angles: of test images; as `angles` by default.
+
+    Returns:
+        The task; its fingerprint is of pixels, labels and angles.
+    """
     x_train, y_train, x_test, y_test = arrays
     angles = _angle_range("angles", angles)
     test_angles = angles if test_angles is None else _angle_range("test_angles", test_angles)
@@ -76,6 +94,7 @@ def _angle_range(option: str, angles: Range) -> Range:
 
 
 def black(mean: tuple[float, ...], std: tuple[float, ...]) -> tuple[float, ...]:
+    """The preprocessed value of a zero pixel, by channel."""
     return tuple(-m / s for m, s in zip(mean, std))
 
 
@@ -87,6 +106,7 @@ def image_split(
     scale: float = 255.0,
     degrees: NDArray[np.float64] | None = None,
 ) -> Split:
+    """Preprocessed images: divided by `scale`, rotated by `degrees` (n,), normalised by channel."""
     import torch
 
     from gapbench_tasks.rotation import rotate

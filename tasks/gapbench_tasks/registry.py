@@ -78,9 +78,17 @@ def task_options(name: str) -> dict[str, Any]:
 def load_task(name: str, data_dir: str | os.PathLike[str] | None = None, **options: Any) -> Task:
     """Load a task by name.
 
-    `data_dir` is the data folder (default: GAPBENCH_DATA, then ~/.cache/gapbench/data). All tasks take
-    `train_size`, `label_noise` (share of wrong training labels) and `seed` (the data seed); see each loader
-    for the others. Raises `TaskError` for an unknown task or option, and for missing or corrupt data.
+    Args:
+        name: one of `list_tasks()`.
+        data_dir: the data folder (default: GAPBENCH_DATA, then ~/.cache/gapbench/data).
+        options: all tasks take `train_size`, `label_noise` (share of wrong training labels) and `seed` (the data
+            seed); see each loader for the others.
+
+    Returns:
+        The task.
+
+    Raises:
+        TaskError: an unknown task or option, and missing or corrupt data.
     """
     known = task_options(name)
     for option in options:
@@ -97,7 +105,11 @@ def _checked(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
 def canonical_option(name: str, option: str, value: Any) -> Any:
     """An option's value in the type of its default: whole number, real number or tuple of numbers.
 
-    Raises `TaskError` for a value of another type.
+    Returns:
+        The value.
+
+    Raises:
+        TaskError: a value of another type.
     """
     default = task_options(name)[option]
     if value is None and default is None:

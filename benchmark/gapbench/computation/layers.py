@@ -43,6 +43,7 @@ class Layers:
         self.found: list[LinearMap] = []
 
     def product(self, node: Node, value: Value) -> float:
+        """The logarithm of the Lipschitz constant up to and including a product of an activation and a weight."""
         if node.op in ("convolution", "_convolution"):
             return self._convolution(node, value)
         first = 1 if node.op in ADDED_FIRST else 0
@@ -71,6 +72,7 @@ class Layers:
         return self._add(_repeated(layer, self._copies(node.shape[0])), self.stretches.log(value))
 
     def batch_norm(self, node: Node, value: Value) -> float:
+        """Logarithm of the Lipschitz constant up to and including a batch normalisation with fixed statistics."""
         if batch_norm_trains(node):
             raise NoLipschitzConstant("batch normalisation with the statistics of the batch")
         log = self.stretches.log(value)

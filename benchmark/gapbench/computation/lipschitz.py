@@ -29,7 +29,9 @@ ONE_RESULT = MAX_POOLS | GROUPS | {"log_sigmoid_forward", *BATCH_NORM}
 
 @dataclass(frozen=True)
 class Composition:
-    """`log_lipschitz` of input -> output in Euclidean norms, the `layers` in order of execution, `widest` the
+    """The layers of a network and the Lipschitz constant composed over its graph.
+
+    `log_lipschitz` of input -> output in Euclidean norms, the `layers` in order of execution, `widest` the
     largest number of units of any layer or of the input, `chain`: whether no branches are added or concatenated.
 
     `obstacles`: why the theorem of Bartlett, Foster and Telgarsky (2017) does not cover the network; it is about
@@ -50,9 +52,14 @@ def compose(model: nn.Module, example: Tensor, reference: nn.Module | None = Non
     Batch normalisation is folded into the linear map before it; where there is none it is a diagonal map. Padding
     and other selections of entries, fixed factors too, are folded into the linear map after them; other fixed
     linear operators between layers count with the norm of their composition, as nonlinearities do.
-    Sums add Lipschitz constants, concatenations add their squares. Distances to the layers of `reference`
-    (the same architecture), else to zero. Raises `NoLipschitzConstant` for attention, products of
-    activations, layer and group normalisation, and unknown operations.
+    Sums add Lipschitz constants, concatenations add their squares.
+
+    Returns:
+        The layers, with distances to those of `reference` (the same architecture), else to zero.
+
+    Raises:
+        NoLipschitzConstant: attention, products of activations, layer and group normalisation, and unknown
+            operations.
     """
     with FunctionalPadding():
         recorded = trace(model, example)

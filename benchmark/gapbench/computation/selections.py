@@ -34,19 +34,24 @@ class Selection:
 
     @property
     def injective(self) -> bool:
+        """Whether no entry is copied more than once."""
         return int(self.copies.max()) <= 1
 
     @property
     def has_zeros(self) -> bool:
+        """Whether some outputs are zero whatever the input."""
         return bool((self.index == 0).any())
 
 
 def selection_of(
     apply: Callable[[Tensor], Tensor], shape: tuple[int, ...], device: torch.device
 ) -> Selection | None:
-    """The selection that a linear `apply` is, None if it is something else.
+    """Whether a linear `apply` only selects entries of its input of `shape`.
 
     Decided on random distinct numbers, of which no combination but a copy gives another exactly.
+
+    Returns:
+        The selection; None for anything else.
     """
     count = int(torch.Size(shape).numel())
     generator = torch.Generator().manual_seed(0)
@@ -93,9 +98,10 @@ def fold_dense(selection: Selection, features: int) -> Tensor:
 
 
 def spatial_plane(selection: Selection) -> Tensor | None:
-    """For maps (n, c, ...) that act alike on each channel: sources within a channel (...), 0 for none.
+    """For maps (n, c, ...) that act alike on each channel: sources within a channel.
 
-    None if channels share a source or differ.
+    Returns:
+        (...), 0 for none; None if channels share a source or differ.
     """
     first = selection.index[0].flatten(1)
     patterns, seen = [], 0

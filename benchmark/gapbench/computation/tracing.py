@@ -164,8 +164,13 @@ def _is_lower(value: Any) -> bool:
 
 @contextlib.contextmanager
 def plain_kernels(dtype: torch.dtype | None = None) -> Iterator[None]:
-    """Attention and weight normalisation by their formulas, without kernels whose second derivatives are missing
-    or wrong. With `dtype` float64 everything inside is computed in float64, whatever the network asks for.
+    """Attention and weight normalisation by their formulas.
+
+    Without kernels whose second derivatives are missing or wrong. With `dtype` float64 everything inside is
+    computed in float64, whatever the network asks for.
+
+    Yields:
+        Nothing.
     """
     with _LOCK, contextlib.ExitStack() as stack:
         before = torch.backends.mha.get_fastpath_enabled()
@@ -281,7 +286,11 @@ def _storage(tensor: Tensor) -> int:
 def trace(model: nn.Module, example: Tensor) -> Trace:
     """Record one forward pass of `model` in its current mode on `example` (n, ...).
 
-    Raises whatever the network raises. The network must return one tensor.
+    Returns:
+        The trace. Whatever the network raises is raised here.
+
+    Raises:
+        GapbenchError: the network does not return one tensor.
     """
     recorder = _Recorder()
     for name, parameter in model.named_parameters():

@@ -6,40 +6,26 @@ loss is refused, Hessian products that are not the derivative of the gradient ar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from gapbench.computation.batches import why_mixed
-from gapbench.computation.copies import copied, holding
+from gapbench.computation.copies import copied
 from gapbench.computation.tracing import plain_kernels
-from gapbench.curvature.derivatives import LARGE, Findings, Functional, examine
-from gapbench.curvature.heads import LOSSES, check_loss, gauss_newton_scalars, per_example_loss
+from gapbench.curvature.backward import gradient_of, with_parameters_of
+from gapbench.curvature.derivatives import LARGE, DerivativeDefects, Functional, examine
+from gapbench.curvature.heads import check_loss, gauss_newton_scalars, per_example_loss
+from gapbench.curvature.precision import agree, refuse_half
 from gapbench_base.errors import GapbenchError, NotDefined
-
-__all__ = ["LOSSES", "Landscape", "per_example_loss", "with_parameters_of"]
 
 CHUNK = 128
 KEPT_EXAMPLES = 512  # graphs of the gradient are kept between Hessian products up to this many examples
 EXAMINED = 32  # examples on which derivatives are tested; of networks with many parameters a quarter
 STEPS = (1e-5, 1e-6, 1e-7, 1e-8)  # of differences of gradients, relative to the size of the parameters
 AGREEMENT = 1e-4  # of differences over two steps
-PRECISE = 1e-3  # outputs of a float32 network may differ by that much from those of a float64 copy
-HALF = (torch.float16, torch.bfloat16)
-
-
-def with_parameters_of(
-    network: nn.Module, parameters: dict[str, Tensor], function: Callable[[nn.Module], Any]
-) -> Any:
-    """function(network) while `network` has `parameters`.
-
-    What the function differentiates it should differentiate inside: checkpointed parts run again during the
-    backward pass, and then have to see the same parameters.
-    """
-    with holding(network, parameters):
-        return function(network)
 
 
 class Landscape:
@@ -65,7 +51,7 @@ class Landscape:
         self.mixed = why_mixed(model, inputs)
         self.chunk = len(inputs) if self.mixed is not None else max(1, chunk)
         self._kept: list[tuple[list[Tensor], list[Tensor]]] | None = None
-        self._findings: Findings | None = None
+        self._findings: DerivativeDefects | None = None
         self._fine: Landscape | None = None
         self._precise_inside = False
 
@@ -115,7 +101,7 @@ class Landscape:
 
             def differentiated(network: nn.Module, x: Tensor = x, y: Tensor = y) -> tuple[float, Tensor]:
                 loss = self.part_loss(network, x, y)
-                return float(loss.detach()), _gradient(loss, theta, lambda: self.part_loss(network, x, y))
+                return float(loss.detach()), gradient_of(loss, theta, lambda: self.part_loss(network, x, y))
 
             with torch.enable_grad(), plain_kernels(self.dtype):
                 now, part = with_parameters_of(self.model, self.unflatten(theta), differentiated)
@@ -123,7 +109,7 @@ class Landscape:
         return value, gradient.detach()
 
     @property
-    def findings(self) -> Findings:
+    def findings(self) -> DerivativeDefects:
         """What testing the derivatives showed; tested once. Raises `NotDefined` for lower precision inside.
 
         At a kink (units exactly at zero) the same computation is tested at parameters a little off.
@@ -137,10 +123,14 @@ class Landscape:
             self._findings = here
         return self._findings
 
-    def examined_aside(self, here: Findings) -> Findings:
+    def examined_aside(self, here: DerivativeDefects) -> DerivativeDefects:
         """Derivatives tested at parameters a little off as well, where none is zero by chance (heads, biases).
 
-        Raises `NotDefined` where kinks lie so close everywhere that nothing can be tested.
+        Returns:
+            What is wrong there; of Hessian products also what was wrong `here`.
+
+        Raises:
+            NotDefined: kinks lie so close everywhere that nothing can be tested.
         """
         generator = torch.Generator().manual_seed(1)
         for size in (1e-2, 1e-3, 1e-1):
@@ -152,12 +142,12 @@ class Landscape:
                     p.add_(noise.to(device=p.device, dtype=p.dtype))
             aside = Landscape(moved, self.inputs, self.targets, self.loss, self.chunk).examined()
             if not aside.kink:
-                return Findings(aside.gradient, here.hessian or aside.hessian, here.kink)
+                return DerivativeDefects(aside.gradient, here.hessian or aside.hessian, here.kink)
             if not here.kink:
                 return here
         raise NotDefined("kinks lie so close to each other that derivatives cannot be tested")
 
-    def examined(self) -> Findings:
+    def examined(self) -> DerivativeDefects:
         """Derivatives tested at the network's own parameters on all examples."""
         functional = _OutputFunctional(self.model, self.inputs, self.targets, self.loss, self.chunk)
         return examine(functional.described(), functional.theta(), functional.sizes)
@@ -204,8 +194,7 @@ class Landscape:
             raise
         except Exception:  # nothing to compare with
             return
-        finite = found.isfinite() & true.isfinite()
-        if bool(finite.any()) and float((found - true)[finite].abs().max()) > PRECISE * _spread(true, finite):
+        if not agree(found, true):
             raise NotDefined(
                 "the network computes in lower precision inside, whose rounding is larger than what is measured"
             )
@@ -221,8 +210,10 @@ class Landscape:
         """H v (d,) at the network's parameters, by double backward.
 
         The graph of the gradient is built once and reused while it fits (`KEPT_EXAMPLES`). Where products are
-        not the derivative of the gradient they come from its central differences in float64. Raises
-        `NotDefined` where the gradient is not right itself.
+        not the derivative of the gradient they come from its central differences in float64.
+
+        Returns:
+            (d,) in the vector's type. `NotDefined` is raised where the gradient is not right itself.
         """
         self.findings.require_gradient()
         if self.findings.hessian is not None:
@@ -230,9 +221,13 @@ class Landscape:
         return self.raw_hessian_product(vector)
 
     def difference_product(self, vector: Tensor) -> Tensor:
-        """H v (d,) from central differences of gradients of a float64 copy, over two steps that agree.
+        """H v from central differences of gradients of a float64 copy, over two steps that agree.
 
-        Raises `NotDefined` where no two do: kinks lie closer than that.
+        Returns:
+            (d,) in the vector's type.
+
+        Raises:
+            NotDefined: no two steps agree: kinks lie closer than that.
         """
         if self._fine is None:
             self._fine = self if self.dtype == torch.float64 else self.double()
@@ -262,7 +257,14 @@ class Landscape:
         return Landscape(*parts, self.loss, self.chunk)
 
     def raw_hessian_product(self, vector: Tensor) -> Tensor:
-        """What double backward says is H v (d,). Raises `NotDefined` where it is not finite."""
+        """What double backward says is H v.
+
+        Returns:
+            (d,) in the vector's type.
+
+        Raises:
+            NotDefined: it is not finite.
+        """
         result = torch.zeros_like(vector)
         parts = torch.split(vector, self.sizes)
         vectors = [p.reshape(s) for p, s in zip(parts, self.shapes)]
@@ -327,11 +329,7 @@ class Landscape:
         return gauss_newton_scalars(self._precise(outputs), tuple(self.targets.shape[1:]), self.loss)
 
     def _precise(self, outputs: Tensor) -> Tensor:
-        if outputs.dtype in HALF and self.dtype not in HALF:
-            raise NotDefined(
-                f"the network computes in {str(outputs.dtype).removeprefix('torch.')} inside, whose rounding is "
-                "larger than what is measured"
-            )
+        refuse_half(outputs, self.dtype)
         return outputs
 
 
@@ -371,28 +369,3 @@ class _OutputFunctional(Landscape):
             lambda theta: self.raw_gradient(theta)[1],
             self.raw_hessian_product,
         )
-
-
-def _spread(outputs: Tensor, finite: Tensor) -> float:
-    """A size for differences of outputs (n, ...): that of the columns, but for a few far larger ones."""
-    columns = torch.where(finite, outputs, torch.zeros_like(outputs)).abs().reshape(len(outputs), -1)
-    largest = columns.max(dim=0).values
-    quartile = float(largest.quantile(0.25, interpolation="lower"))
-    kept = largest[largest <= 1e3 * quartile] if quartile > 0 else largest
-    return float(kept.max()) or 1.0
-
-
-def _gradient(loss: Tensor, theta: Tensor, again: Callable[[], Tensor]) -> Tensor:
-    """d loss / d theta; by a plain backward pass where reentrant checkpointing allows no other."""
-    if not loss.requires_grad:
-        return torch.zeros_like(theta)
-    try:
-        (found,) = torch.autograd.grad(loss, theta, allow_unused=True, materialize_grads=True)
-    except RuntimeError as error:
-        if "heckpoint" not in str(error):
-            raise
-        theta.grad = None
-        again().backward()  # type: ignore[no-untyped-call]
-        found = torch.zeros_like(theta) if theta.grad is None else theta.grad.clone()
-        theta.grad = None
-    return found

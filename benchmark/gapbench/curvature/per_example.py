@@ -18,19 +18,22 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from gapbench.computation.copies import holding
 from gapbench.computation.tracing import own_type, plain_kernels
-from gapbench.curvature.loss import with_parameters_of
+from gapbench.curvature.backward import with_parameters_of
 
 Scalars = Callable[[Tensor], Tensor]  # outputs (n, ...) -> (n, k): k scalars of each example
 HELD = 2e8  # numbers in per-example gradients that are held at once
 
 
 def squared_gradient_norms(model: nn.Module, inputs: Tensor, scalars: Scalars, chunk: int = 64) -> Tensor:
-    """|d s_ij / d theta|^2, shape (n, k) in float64, for k scalar functions of each example's output.
+    """Squared norms |d s_ij / d theta|^2 for k scalar functions of each example's output.
 
     The network must treat examples separately (eval mode). Parameters of linear, convolutional and
     normalisation layers go by the layer formula. In every chunk it is checked against autograd's gradient of a
     random combination of all scalars; layers that fail (shared or masked weights, an activation fused into
     the layer) and all other parameters go by per-example differentiation.
+
+    Returns:
+        (n, k) in float64.
     """
     layers = _layers(model)
     results = []
@@ -45,9 +48,12 @@ def squared_gradient_norms(model: nn.Module, inputs: Tensor, scalars: Scalars, c
 def squared_gradient_norms_weighted(
     model: nn.Module, inputs: Tensor, scalars: Scalars, weights: Mapping[str, Tensor], chunk: int = 64
 ) -> Tensor:
-    """|w * (d s_ij / d theta)|^2 elementwise, shape (n, k) in float64, `weights` by parameter name.
+    """Squared norms |w * (d s_ij / d theta)|^2, elementwise `weights` w by parameter name.
 
     By per-example differentiation: the layer formula has no room for weights.
+
+    Returns:
+        (n, k) in float64.
     """
     parameters = {name: p.detach() for name, p in model.named_parameters()}
     results = []
@@ -145,6 +151,9 @@ def _right_for_one(
     """Layers whose formula gives the gradient of single examples too.
 
     Sums over all examples agree whatever the first axis means; so the first and the last are evaluated alone.
+
+    Returns:
+        Those layers, in order.
     """
     kept = list(layers)
     for i in {0, len(inputs) - 1}:
@@ -268,9 +277,15 @@ def _by_vmap(
     count: int,
     weights: Mapping[str, Tensor] | None = None,
 ) -> Tensor:
-    """Squared norms (n, count) over `parameters` alone, one example's gradient at a time under vmap.
+    """Squared norms over `parameters` alone, one example's gradient at a time under vmap.
 
     Plain backward passes, one by one, for what vmap cannot batch (PReLU, control flow, checkpointing).
+
+    Returns:
+        (n, count) in float64.
+
+    Raises:
+        OutOfMemoryError: even one example at a time does not fit.
     """
 
     def scalar(values: dict[str, Tensor], example: Tensor, index: Tensor) -> Tensor:

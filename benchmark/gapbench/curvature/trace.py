@@ -11,7 +11,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from gapbench.computation.multiaffine import why_not_multiaffine
 from gapbench.computation.tracing import plain_kernels, trace
-from gapbench.curvature.loss import EXAMINED, Landscape, with_parameters_of
+from gapbench.curvature.backward import with_parameters_of
+from gapbench.curvature.loss import EXAMINED, Landscape
 from gapbench.curvature.per_example import squared_gradient_norms, squared_gradient_norms_weighted
 from gapbench_base.errors import NotDefined
 
@@ -36,8 +37,13 @@ def gauss_newton_trace(landscape: Landscape, weights: dict[str, Tensor] | None =
     """tr G exactly, G = mean_i J_i' A_i J_i the Gauss-Newton matrix (= true Fisher for both losses).
 
     Cross-entropy: A = diag(p) - p p' = sum_c p_c (e_c - p)(e_c - p)', so tr G = mean_i sum_c
-    |d/dtheta sqrt(p_c) (f_c - p . f)|^2 with p held fixed. Squared loss: A = 1. With `weights` by parameter
-    name sum_j w_j^2 G_jj. Raises `NotDefined` for a network in which examples meet.
+    |d/dtheta sqrt(p_c) (f_c - p . f)|^2 with p held fixed. Squared loss: A = 1.
+
+    Returns:
+        The trace; with `weights` by parameter name sum_j w_j^2 G_jj.
+
+    Raises:
+        NotDefined: examples meet in the network.
     """
     if landscape.mixed is not None:
         raise NotDefined(f"gradients of single examples are not defined: {landscape.mixed}")
@@ -60,6 +66,9 @@ def hessian_trace(
     (`ALWAYS_EXACT`, `EXACT_OPERATIONS`). Otherwise tr G exactly plus Hutchinson's estimate of tr(H - G) with
     `probes` Rademacher vectors; the standard error covers the probes (not the choice of examples) and is
     absolute. Where single examples have no gradients of their own, Hutchinson's estimate of tr H.
+
+    Returns:
+        The trace, its standard error and the method.
     """
     return _trace(landscape, generator, probes, exact_below, None)
 
@@ -136,9 +145,12 @@ def exact_is_cheap(landscape: Landscape) -> bool:
 
 
 def why_not_gauss_newton(landscape: Landscape) -> str | None:
-    """None if tr H = tr G: the network is piecewise affine in each parameter tensor, and a test agrees.
+    """Whether tr H = tr G: the network is piecewise affine in each parameter tensor, and a test agrees.
 
     Every chunk is looked at, since a network may branch on its inputs.
+
+    Returns:
+        None if so, else in words why not.
     """
     if landscape.mixed is not None:
         return landscape.mixed
@@ -201,6 +213,7 @@ class GaussNewtonForm:
         return dual, parameters, gradients
 
     def __call__(self, vector: Tensor) -> float:
+        """v' G v for a vector v (d,)."""
         total = 0.0
         tangents = list(self.landscape.unflatten(vector).values())
         for dual, parameters, gradients in self.graphs:

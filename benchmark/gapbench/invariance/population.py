@@ -29,13 +29,27 @@ def audit_run(
     seed: int = 0,
     say: Say = lambda text: None,
 ) -> dict[str, Any]:
-    """Audit the proxies of the run's suite (labels `proxies`, all by default) on `networks` of its networks.
+    """Audit the proxies of a run's suite on some of its networks.
 
     The sample takes one network of each task and family in turn, in the order of the plan. For each proxy and
     kind: the median relative change, the rank correlation (tau-b) of the values before and after over the
     sample, and a verdict: "not invariant" if it is so on any network, "invariant" if on all that have the
-    symmetry. Returns the content of `invariances.json`. Raises `GapbenchError` for an unknown label, or a
-    strength that is not positive.
+    symmetry.
+
+    Args:
+        run: the run's directory.
+        networks: size of the sample.
+        proxies: labels of the suite, all by default.
+        strengths: positive; see `Symmetry.transform`.
+        data_dir: the data folder.
+        seed: of the transformations.
+        say: told of progress.
+
+    Returns:
+        The content of `invariances.json`.
+
+    Raises:
+        GapbenchError: an unknown label, or a strength that is not positive.
     """
     from gapbench.population.network import handover_of
     from gapbench.population.stored import open_population

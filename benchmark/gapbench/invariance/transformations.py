@@ -55,10 +55,19 @@ class Transformer:
         return Transformer(double, example, find(double, example))
 
     def apply(self, kind: str, strength: float, seed: int) -> nn.Module:
-        """A transformed copy. Raises `NotPossible`.
+        """Transform a copy by one kind.
 
-        Strength as in `Symmetry.transform`; for permutations it is ignored, for the logit scale it is the
-        logarithm of the factor.
+        Args:
+            kind: see `KINDS`.
+            strength: as in `Symmetry.transform`; for permutations it is ignored, for the logit scale it is the
+                logarithm of the factor.
+            seed: of the random transformation.
+
+        Returns:
+            The transformed network, in float64.
+
+        Raises:
+            NotPossible: the network has no such transformation.
         """
         if kind in FAMILIES:
             present = [k for k in FAMILIES[kind] if k in kinds_of(self.symmetry)]

@@ -149,9 +149,12 @@ class Context:
         return float(torch.linalg.vector_norm(inputs.double()))
 
     def shared(self, key: str, compute: Callable[[], Any]) -> Any:
-        """What `compute` returns, computed once for all proxies; each that asks is charged the time it took.
+        """Compute once for all proxies; each that asks is charged the time it took.
 
         So a proxy's cost does not depend on which others were measured before it.
+
+        Returns:
+            What `compute` returned.
         """
         name, cache = f"shared: {key}", self._cache
         if name not in cache:
@@ -200,7 +203,10 @@ class Context:
         """The initial network with batch statistics of the whole training set, and whether it has any.
 
         The statistics of a network at its initialisation, 0 and 1, are not of its activations. Where there are
-        any to estimate this is a copy in eval mode. Raises `NotApplicable` where the initial network is not known.
+        any to estimate this is a copy in eval mode.
+
+        Raises:
+            NotApplicable: the initial network is not known, or its statistics cannot be estimated.
         """
         from gapbench.computation.batch_norm import reestimate_batch_norm
 
@@ -222,7 +228,9 @@ class Context:
         """Linear layers and Lipschitz constant, distances to `zero` or to the `initial` network's layers.
 
         The initial network's batch normalisation is that of the training inputs, as in the trained network.
-        Raises `NotApplicable` where the network has no useful Lipschitz constant.
+
+        Returns:
+            The composition. `NotApplicable` is raised where the network has no useful Lipschitz constant.
         """
         key = f"composition_{reference}"
         if key not in self._cache:

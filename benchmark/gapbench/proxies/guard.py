@@ -14,19 +14,22 @@ from torch import Tensor, nn
 
 
 @dataclass
-class Report:
+class GuardReport:
     """What a guarded block changed, in words; everything named here has been restored."""
 
     changes: list[str] = field(default_factory=list)
 
 
 @contextlib.contextmanager
-def guarded(model: nn.Module, seed: int) -> Iterator[Report]:
+def guarded(model: nn.Module, seed: int) -> Iterator[GuardReport]:
     """Run a block with `model` in eval mode and a fixed global random state; compare and restore after.
 
     The caller's modes, flags, gradients and random states come back whatever happens.
+
+    Yields:
+        A report that is filled when the block ends.
     """
-    report = Report()
+    report = GuardReport()
     modes = [(module, module.training) for module in model.modules()]
     parameters = dict(model.named_parameters())
     flags = {name: p.requires_grad for name, p in parameters.items()}

@@ -40,21 +40,33 @@ def measure(
     batch_size: int | None = None,
     **options: Any,
 ) -> Measurement:
-    """Measure the proxy `name` on a trained `network` and its training data.
+    """Measure the proxy `name` on a trained network and its training data.
 
-    `inputs` (n, ...) images, vectors or whole numbers (token ids); `targets` (n,) integer classes for outputs
-    (n, classes), or 0 and 1 for one logit, or (n, *map) for maps and sequences of logits; for `loss` "mse"
-    targets of the outputs' shape or integer classes. Computed on the network's device and in its own type, half
-    precision in a copy of float32 or float64 (`details["dtype"]`); the network is left as it was. `initial` is
-    the network at initialisation, for proxies that need it. `forward(network, inputs)` picks the outputs of a
-    network that returns more than one tensor. Parameters that require no gradient are left out (unless none
-    does), or counted in with `frozen` = "include". `batch_size` examples are evaluated at once and make no
-    difference to a value. `options` are the proxy's own; see `gapbench list proxies`. The same `seed` gives
-    the same value.
+    Computed on the network's device and in its own type, half precision in a copy of float32 or float64
+    (`details["dtype"]`); the network is left as it was. Parameters that require no gradient are left out (unless
+    none does).
 
-    A proxy's own failure is a measurement with status `failed` and a reason, and so are weights, inputs and
-    outputs that are not finite. Raises `GapbenchError` for an unknown proxy or option, and for data that do
-    not fit the network.
+    Args:
+        name: the registered proxy.
+        network: the trained network.
+        inputs: (n, ...) images, vectors or whole numbers (token ids).
+        targets: (n,) integer classes for outputs (n, classes), or 0 and 1 for one logit, or (n, *map) for maps and
+            sequences of logits; for `loss` "mse" targets of the outputs' shape or integer classes.
+        initial: the network at initialisation, for proxies that need it.
+        loss: "cross_entropy" or "mse".
+        seed: the same seed gives the same value.
+        history: of the training, for proxies that need it.
+        sibling: a network trained from another seed, for proxies that need it.
+        unlabelled: inputs without targets, for proxies that need them.
+        forward: (network, inputs) -> outputs, for a network that returns more than one tensor.
+        frozen: "include" counts in parameters that require no gradient.
+        batch_size: examples that are evaluated at once; makes no difference to a value.
+        options: the proxy's own; see `gapbench list proxies`.
+
+    Returns:
+        A proxy's own failure is a measurement with status `failed` and a reason, and so are weights, inputs and
+        outputs that are not finite. `GapbenchError` is raised for an unknown proxy or option, and for data that do
+        not fit the network.
     """
     context = make_context(
         network,
@@ -101,10 +113,8 @@ def make_context(
         extras: further fields of `Context`: `initial`, `sibling`, `history`, `unlabelled`.
 
     Returns:
-        The context that proxies are measured in.
-
-    Raises:
-        GapbenchError: an unusable network, or data that do not fit it; the message says what and why.
+        The context that proxies are measured in. `GapbenchError` is raised for an unusable network, or data that do
+        not fit it; the message says what and why.
     """
     _check_tensors(inputs, targets)
     prepared = prepare(network, forward, frozen)

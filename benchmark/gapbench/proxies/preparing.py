@@ -33,6 +33,7 @@ class Adapted(nn.Module):
         self.pick = forward
 
     def forward(self, inputs: Tensor) -> Tensor:
+        """The picked outputs on `inputs` (n, ...)."""
         return self.pick(self.network, inputs)
 
 
@@ -47,8 +48,13 @@ def prepare(
     Data-parallel and compiled networks are unwrapped. Parameters of half precision or of several types are
     copied to float32 (float64 for up to `TINY` parameters, and where some are float64). Parameters that do
     not require a gradient become constants, unless `frozen` is "include" or no parameter requires one; `like`
-    names another network whose flags count instead. Raises `GapbenchError` for scripted, complex and empty
-    networks.
+    names another network whose flags count instead.
+
+    Returns:
+        The network itself where nothing has to change, else a copy.
+
+    Raises:
+        GapbenchError: scripted, complex and empty networks.
     """
     if frozen not in ("exclude", "include"):
         raise GapbenchError(f"frozen = {frozen!r} must be 'exclude' or 'include'.")

@@ -54,6 +54,18 @@ def proxy(
     The function returns a float or an `Estimate`, or raises `NotApplicable` with a reason. Keyword-only
     parameters with defaults are its options. Raise `version` with every change that moves values. Registering
     the same name from the same place again replaces the entry; from another place it is an error.
+
+    Args:
+        name: lower-case letters, digits and `_`.
+        version: of what the proxy computes.
+        higher_means: "worse" where a larger value predicts a larger gap, or "better".
+        reference: where it is defined.
+
+    Returns:
+        A decorator that leaves the function as it is.
+
+    Raises:
+        GapbenchError: an argument that cannot be, or a name that is taken.
     """
     if not NAME.fullmatch(name):
         raise GapbenchError(

@@ -25,7 +25,7 @@ LAYER_SCALE = 0.1  # what the special point sets layer scales to
 class Certificate:
     """`error`: the largest change of an output under a random transformation, relative to the outputs' scale.
 
-    `by_kind` lists it for each kind of family, and for all kinds together; `moved` how far the parameters
+    `by_kind` lists it for each kind of group, and for all kinds together; `moved` how far the parameters
     went, relative to their norm. Each is the largest over three points: the network's own parameters,
     generic ones, and the special values that fresh networks have (shifts zero, gains one).
     """
@@ -159,7 +159,7 @@ def _first_to_go(present: list[str]) -> str:
 
 
 def _whole(orbit: Orbit, kind: str) -> set[tuple[str, bytes]]:
-    """Keys of all families of a kind."""
+    """Keys of all groups of a kind."""
     detected, named = orbit.detected, keys_of(orbit)
     keys = {(kind, b"")}
     keys |= {key for space, key in zip(detected.spaces, named["spaces"]) if space.kind == kind}

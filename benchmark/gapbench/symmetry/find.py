@@ -27,7 +27,7 @@ class Symmetry(Orbit):
 
     `dimension` is the rank k of the orbit's tangent space as detected, `families` its make-up, `uncovered`
     the operations that were not understood (with how often they occur) and what it means, `dropped` the
-    families whose certificate failed.
+    groups whose certificate failed.
     """
 
     certificate: Certificate | None = None
@@ -40,8 +40,8 @@ class Symmetry(Orbit):
         """The component of `vector` (d,) in the horizontal space.
 
         Returns:
-            (d,) in the vector's own type. `Unconverged` is raised where the iteration stays above a relative error of
-            1e-10.
+            (d,) in the vector's own type. `Unconverged` is raised where the iteration does not reach a relative
+            error of 1e-10.
 
         Raises:
             GapbenchError: a vector of another shape.
@@ -79,7 +79,7 @@ class Symmetry(Orbit):
         return self._relative().project(vector.double()).vector.to(vector.dtype)
 
     def certify(self, seed: int = 0) -> Certificate:
-        """Transform by every family, at random and by a large step; see `Certificate`."""
+        """Transform by every group, at random and by a large step; see `Certificate`."""
         return certify(self, seed)
 
     def transform(self, seed: int, strength: float = 0.5, families: list[str] | None = None) -> nn.Module:
@@ -102,10 +102,10 @@ class Symmetry(Orbit):
         return balanced(self)
 
     def kinds(self) -> dict[str, int]:
-        """Dimension by kind of family."""
+        """Dimension by kind of group."""
         sizes: dict[str, int] = defaultdict(int)
-        for family in self.families:
-            sizes[family.kind] += family.size
+        for group in self.families:
+            sizes[group.kind] += group.size
         return dict(sizes)
 
 

@@ -123,8 +123,8 @@ class GeodesicSurface:
             barred[detected.rescalable[use.writes[hit.any(axis=(2, 3))]]] = True
             barred[detected.rescalable[use.reads[hit.any(axis=(1, 3))]]] = True
         allowed = np.where(barred[detected.rescalable], 0, detected.rescalable)
-        family = RelativeRescaling(self.origin, orbit.findings, replaced(detected, rescalable=allowed))
-        return Projector([family], len(self.origin), self.origin.device)
+        group = RelativeRescaling(self.origin, orbit.findings, replaced(detected, rescalable=allowed))
+        return Projector([group], len(self.origin), self.origin.device)
 
     # ---- coordinates -----------------------------------------------------------------------------------
 

@@ -24,7 +24,7 @@ from gapbench.symmetry.null_labels import NullDirections
 from gapbench.symmetry.structure import (
     Additive,
     BatchNormUse,
-    Event,
+    Meeting,
     Findings,
     LinearUse,
     NormUse,
@@ -247,11 +247,11 @@ class Interpreter:
         """Count something that was not understood."""
         self.found.uncovered[what] = self.found.uncovered.get(what, 0) + 1
 
-    def event(self, role: tuple[object, ...], variables: Tensor | Ids) -> None:
+    def meet(self, role: tuple[object, ...], variables: Tensor | Ids) -> None:
         """Record that an operation in this role met these variables."""
         array = variables.numpy() if isinstance(variables, Tensor) else variables
         found = distinct(array)
-        self.found.events.append(Event(role, found[found != 0]))
+        self.found.meetings.append(Meeting(role, found[found != 0]))
 
     def freeze(self, x: Activation) -> None:
         """Nothing may change here."""

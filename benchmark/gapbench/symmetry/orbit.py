@@ -71,7 +71,7 @@ def orbit_of(network: nn.Module, example: Tensor, logit_shift: bool) -> Orbit:
 
 
 def kinds(orbit: Orbit) -> list[str]:
-    """All kinds of families present."""
+    """All kinds of groups present."""
     bound = orbit.bound
     found = [orbit.detected.kinds[int(v)] for v in bound.rescaling.variables]
     found += shift_kinds(bound.shifts, orbit.findings)
@@ -82,7 +82,7 @@ def kinds(orbit: Orbit) -> list[str]:
 
 
 def _key(kind: str, indices: Sequence[np.ndarray]) -> tuple[str, bytes]:
-    """A name for a family that does not depend on the point at which it was found."""
+    """A name for a group that does not depend on the point at which it was found."""
     return kind, b"".join(np.sort(index, axis=None).tobytes() for index in indices)
 
 
@@ -97,7 +97,7 @@ def keys_of(orbit: Orbit) -> dict[str, list[tuple[str, bytes]]]:
 
 
 def remove(orbit: Orbit, removed: frozenset[tuple[str, bytes]]) -> None:
-    """Take families out of a detection: null directions and mixings singly, the rest kind by kind."""
+    """Take groups out of a detection: null directions and mixings singly, the rest kind by kind."""
     if not removed:
         return
     detected = orbit.detected

@@ -1,4 +1,4 @@
-"""The rank of the orbit's tangent space, family by family, from the structure and the ranks of weight matrices."""
+"""The rank of the orbit's tangent space, group by group, from the structure and the ranks of weight matrices."""
 
 from __future__ import annotations
 

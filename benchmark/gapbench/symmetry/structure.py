@@ -105,7 +105,7 @@ class Additive:
 
 
 @dataclass(frozen=True)
-class Event:
+class Meeting:
     """An operation that consumed variables in a way that matters for mixing them: `role` tells which."""
 
     role: tuple[object, ...]
@@ -121,7 +121,7 @@ class Findings:
     batch_norms: list[BatchNormUse] = field(default_factory=list)
     norms: list[NormUse] = field(default_factory=list)
     additive: list[Additive] = field(default_factory=list)
-    events: list[Event] = field(default_factory=list)
+    meetings: list[Meeting] = field(default_factory=list)
     uncovered: dict[str, int] = field(default_factory=dict)
     diagonal: list[Ids] = field(default_factory=list)
     norm_diagonal: list[Ids] = field(

@@ -64,7 +64,7 @@ def _form(landscape: Landscape, direction: Tensor) -> float:
 
 
 def _by_identity(symmetry: Symmetry, gradient: Tensor) -> float | None:
-    """-tr(G^+ B), G = T'T and B_lk = g' (D t_l) t_k; None where other families are involved."""
+    """-tr(G^+ B), G = T'T and B_lk = g' (D t_l) t_k; None where other groups are involved."""
     bound = symmetry.bound
     if any(f.size for f in bound.all() if f is not bound.rescaling and f is not bound.shifts):
         return None

@@ -27,8 +27,8 @@ def probes(example: Tensor) -> Tensor:
     several occur there.
 
     Returns:
-        Up to `LOOKED_AT` of the given inputs (n, ...), then `RANDOM` drawn with their mean and spread; floating-point
-        inputs in float64.
+        Up to `LOOKED_AT` of the given inputs (n, ...), then `RANDOM` drawn with their mean and spread;
+        floating-point inputs in float64.
     """
     generator = torch.Generator().manual_seed(0)
     given = example[:LOOKED_AT].detach()

@@ -28,6 +28,7 @@ class OutOfPlaceTimmBlock(BasicBlock):
     """timm's basic block without dropping and attention; the sum does not overwrite what a hook has seen."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Maps (n, c, h, w) to maps."""
         residual = self.bn2(self.conv2(self.act1(self.bn1(self.conv1(x)))))
         shortcut = x if self.downsample is None else self.downsample(x)
         output: torch.Tensor = self.act2(residual + shortcut)

@@ -21,6 +21,7 @@ class OutOfPlaceTorchvisionBlock(BasicBlock):  # type: ignore[misc]
     """torchvision's basic block; the sum does not overwrite what a hook has seen."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Maps (n, c, h, w) to maps."""
         residual = self.bn2(self.conv2(self.relu(self.bn1(self.conv1(x)))))
         shortcut = x if self.downsample is None else self.downsample(x)
         output: torch.Tensor = self.relu(residual + shortcut)
@@ -120,6 +121,7 @@ class OutOfPlaceDenseNet(DenseNet):  # type: ignore[misc]
     """torchvision's DenseNet whose last ReLU does not overwrite what a hook has seen."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Images (n, c, h, w) to logits (n, classes)."""
         features = F.relu(self.features(x))
         logits: torch.Tensor = self.classifier(F.adaptive_avg_pool2d(features, 1).flatten(1))
         return logits

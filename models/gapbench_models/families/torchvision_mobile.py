@@ -19,6 +19,7 @@ class OutOfPlaceInvertedResidual(InvertedResidual):  # type: ignore[misc]
     """torchvision's inverted residual; the sum does not overwrite what a hook has seen."""
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
+        """Maps (n, c, h, w) to maps."""
         output: torch.Tensor = self.block(input)
         return output + input if self.use_res_connect else output
 

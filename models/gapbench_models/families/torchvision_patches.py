@@ -32,6 +32,7 @@ class OutOfPlaceCNBlock(CNBlock):  # type: ignore[misc]
     """torchvision's ConvNeXt block; the sum does not overwrite what a hook has seen."""
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
+        """Maps (n, c, h, w) to maps."""
         branch: torch.Tensor = self.stochastic_depth(self.layer_scale * self.block(input))
         return branch + input
 

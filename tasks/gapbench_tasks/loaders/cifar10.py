@@ -31,8 +31,9 @@ def load_cifar10(
 ) -> Task:
     """CIFAR-10 (Krizhevsky 2009), protocol version 1.
 
-    Stratified seeded training subset of the 50,000 training images, the full test set, pixels in [0, 1]
-    normalised per channel by the fixed CIFAR10_MEAN and CIFAR10_STD.
+    Returns:
+        Stratified seeded training subset of the 50,000 training images, the full test set, pixels in [0, 1]
+        normalised per channel by the fixed CIFAR10_MEAN and CIFAR10_STD.
     """
     images = load_images("cifar10", data_dir)
     chosen = stratified_subset(images.y_train, train_size, "cifar10", seed)

@@ -32,8 +32,10 @@ def load_digits_rotations(
 ) -> Task:
     """The 1,797 8 x 8 digits bundled with scikit-learn, rotated as in `mnist_rotations`, protocol version 1.
 
-    800 images (stratified, by the data seed) are the pool for training subsets, the other 997 the test set.
     Needs no download; `data_dir` is accepted and ignored.
+
+    Returns:
+        800 images (stratified, by the data seed) are the pool for training subsets, the other 997 the test set.
     """
     del data_dir
     from sklearn.datasets import load_digits

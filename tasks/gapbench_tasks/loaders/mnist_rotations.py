@@ -32,7 +32,9 @@ def load_mnist_rotations(
 
     One fixed angle per image of the training and of the test set, uniform on [low, high) degrees from the
     data seed (the ambiguity of 6 and 9 is accepted); bilinear, zeros outside, rotated before normalising.
-    All 10,000 test images. A `test_angles` that differs from `angles` makes a task with `shift = True`.
+
+    Returns:
+        A task with all 10,000 test images, with `shift = True` where `test_angles` differ from `angles`.
     """
     images = load_images("mnist", data_dir)
     return rotated_task(

@@ -41,6 +41,9 @@ class SeparableTask(Task):
     def max_margin(self) -> MaxMargin:
         """The exact hard-margin solution on the training split; see `gapbench_tasks.max_margin`.
 
+        Returns:
+            The solution.
+
         Raises:
             NotDefined: under label noise, which leaves the data not separable.
         """
@@ -67,6 +70,12 @@ def load_separable(
     are rejected: for two classes |u . x| >= margin, for more min_{j != y} (u_y - u_j) . x / |u_y - u_j| >=
     margin. The dimension may exceed `train_size`. `data_dir` is accepted and ignored.
     Training sets of one seed are nested; test labels are clean.
+
+    Returns:
+        The task with its teacher.
+
+    Raises:
+        TaskError: an option that cannot be, or a margin that too few points keep.
     """
     del data_dir
     import torch

@@ -53,6 +53,9 @@ def sharpness_adaptive(
 
     Unchanged by rescalings of units; zero parameters stay zero. A lower bound of the maximum, as in
     `sharpness_full`; the last ascent starts from the maximiser of `sharpness_adaptive_quotient`.
+
+    Returns:
+        The rise, with effort and convergence in the details.
     """
     ascents = _ascents(context, radius, norm, steps, restarts)
     best = ascents.full()
@@ -71,6 +74,9 @@ def sharpness_adaptive_quotient(
 
     An invariant of rescalings of units and of output scales of normalisations, as is the adaptive metric. The last
     ascent starts from the projection of the full space's own maximiser.
+
+    Returns:
+        The rise, with effort, convergence and what was divided by in the details.
     """
     symmetry = group_of(context)
     ascents = _ascents(context, radius, norm, steps, restarts)
@@ -85,7 +91,8 @@ def sharpness_average_adaptive(
 ) -> Estimate:
     """Mean rise under delta ~ N(0, radius^2 theta^2) ("l2") or uniform in |delta_i| <= radius |theta_i| ("linf").
 
-    Antithetic pairs; the standard error covers the perturbations drawn.
+    Returns:
+        The mean over antithetic pairs; the standard error covers the perturbations drawn.
     """
     import torch
 
@@ -115,6 +122,9 @@ def adaptive_trace(context: Context, *, probes: int = 32, exact_below: int = 409
     Unchanged by rescalings of units. Exact for networks that are piecewise affine in each parameter tensor and
     for at most `exact_below` parameters; otherwise the exact Gauss-Newton part plus Hutchinson's estimate
     of the rest with `probes` Rademacher vectors, whose standard error is given.
+
+    Returns:
+        The trace; the details name the method.
     """
     from gapbench.curvature.trace import adaptive_trace as trace_of
 

@@ -22,6 +22,13 @@ def sharpness_geodesic(
     Matrix pairs between which gl(n) acts carry the metric "inv" or "mix", all other parameters |xi / theta|.
     Geodesics are exact for single parameters and scalar pairs and of second order for matrix pairs. The radius
     is in the metric's own norm (for a scalar pair moved by the ratio b on both sides: sqrt(2) |b| with "inv").
+
+    Returns:
+        The rise, with effort, convergence and the pairs found in the details.
+
+    Raises:
+        NotApplicable: the metric is not defined at these parameters.
+        ValueError: an option that cannot be.
     """
     from gapbench.curvature.sharpness import maximise
     from gapbench.symmetry.geodesic import GeodesicSurface, NoMetric

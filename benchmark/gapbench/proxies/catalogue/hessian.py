@@ -17,6 +17,12 @@ def shared_trace(context: Context, probes: int, exact_below: int) -> TraceEstima
     """tr H, the same for every proxy that asks with these options, whichever comes first.
 
     Full trace and quotient trace then share their probes, so that the difference is that of the two.
+
+    Returns:
+        The trace with its standard error.
+
+    Raises:
+        ValueError: `probes` is no whole number of at least 2.
     """
     import torch
 
@@ -42,6 +48,9 @@ def hessian_trace(context: Context, *, probes: int = 32, exact_below: int = 4096
     pooling, batch normalisation), and for at most `exact_below` parameters where their Hessian products are
     cheap (always up to 512). Otherwise the exact Gauss-Newton trace plus Hutchinson's estimate of the rest
     with `probes` Rademacher vectors; the standard error covers the probes, not the choice of examples.
+
+    Returns:
+        The trace; the details name the method and give the Gauss-Newton trace.
     """
     found = shared_trace(context, probes, exact_below)
     details = {"method": found.method, "gauss_newton_trace": found.gauss_newton, **found.details}
@@ -63,6 +72,9 @@ def hessian_trace_quotient(context: Context, *, probes: int = 32, exact_below: i
     tr(PHP) = tr H - tr(U'HU) with an orthonormal basis U of the orbit's tangents; the second term follows from
     the gradient or from Hessian products along the orbit and vanishes at a critical point. Options as in
     `hessian_trace`; the standard error covers both terms.
+
+    Returns:
+        The trace; the details give both terms and the orbit.
     """
     from gapbench.symmetry.traces import tangent_trace
 
@@ -102,6 +114,9 @@ def hessian_top_eigenvalue(context: Context, *, tolerance: float = 1e-6, max_pro
 
     Runs until the residual |H v - value v| is at most `tolerance` times the largest Ritz modulus, or for
     `max_products` Hessian products; `details["residual"]` (absolute) bounds the distance to an eigenvalue.
+
+    Returns:
+        The eigenvalue, with no standard error.
     """
     import torch
 

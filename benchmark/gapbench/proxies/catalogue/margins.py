@@ -45,6 +45,13 @@ def spectral_margin_bound(
     fixed nonlinearities that are 0 at 0. Biases, other shifts, branches, learned slopes and references that depend
     on the data make it False; `details["why_not_bound"]` lists them. Not applicable with attention, gates, layer
     or group normalisation.
+
+    Returns:
+        The bound; the details give its factors.
+
+    Raises:
+        NotApplicable: no useful Lipschitz constant, or margins that are not positive.
+        ValueError: an option that cannot be.
     """
     import torch
 

@@ -38,6 +38,9 @@ def sharpness_full(
     one, which needs the network's symmetries, is left out. `details["gain_from_doubling"]` is what
     the second half of the steps added, relative to the value before; where it is above 5 %,
     `details["converged"]` is False.
+
+    Returns:
+        The rise, with effort and convergence in the details.
     """
     radius = radius_of(context, radius, relative_radius)
     ascents = _ascents(context, radius, steps, restarts)
@@ -63,6 +66,9 @@ def sharpness_quotient(
     The orbit is that of the continuous symmetries found in the network (`gapbench.symmetry`); its dimension k,
     the share k / d, the certificate's error and the make-up are reported. As many ascents and steps as in
     `sharpness_full`, whose value is never smaller; the last from the projection of the full space's own maximiser.
+
+    Returns:
+        The rise, with effort, convergence and the orbit in the details.
     """
     group_of(context)
     radius = radius_of(context, radius, relative_radius)
@@ -78,7 +84,10 @@ def sharpness_average_full(
 ) -> Estimate:
     """Mean of L(theta + delta) - L(theta) over the sphere |delta|_2 = radius, in antithetic pairs.
 
-    `samples` counts pairs. The standard error covers the directions drawn, not the choice of examples.
+    `samples` counts pairs.
+
+    Returns:
+        The mean; its standard error covers the directions drawn, not the choice of examples.
     """
     from gapbench.curvature.sharpness import average
 
@@ -95,6 +104,9 @@ def sharpness_average_quotient(
 
     For small radii it exceeds the full average by the factor d / (d - k) at a critical point. Options as in
     `sharpness_average_full`.
+
+    Returns:
+        The mean, its standard error as there, and the orbit in the details.
     """
     from gapbench.curvature.sharpness import average
 

@@ -14,9 +14,9 @@ from gapbench.symmetry.structure import Additive, BatchNormUse, LinearUse, NormU
 def roles_of(run: Interpreter, representative: Ids) -> dict[int, set[str]]:
     """Representative -> names of the operations that meet its class."""
     roles: dict[int, set[str]] = defaultdict(set)
-    for event in run.found.events:
-        for r in distinct(representative[event.variables]):
-            roles[int(r)].add(str(event.role[0]))
+    for meeting in run.found.meetings:
+        for r in distinct(representative[meeting.variables]):
+            roles[int(r)].add(str(meeting.role[0]))
     return roles
 
 
@@ -46,8 +46,8 @@ def not_mixed(run: Interpreter, representative: Ids, norms: bool = True) -> np.n
 def signatures(run: Interpreter, representative: Ids, sign: np.ndarray) -> dict[bytes, list[int]]:
     """Signature -> classes that meet the same operations in the same roles and with the same signs."""
     classes, meetings = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
-    for number, event in enumerate(run.found.events):
-        codes = distinct(representative[event.variables] * 3 + sign[event.variables] + 1)
+    for number, meeting in enumerate(run.found.meetings):
+        codes = distinct(representative[meeting.variables] * 3 + sign[meeting.variables] + 1)
         classes.append(codes // 3)
         meetings.append(number * 3 + codes % 3)
     of, met = np.concatenate(classes), np.concatenate(meetings)

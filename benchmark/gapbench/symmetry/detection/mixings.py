@@ -17,9 +17,9 @@ def mixing_spaces(
     """Sets of channels that meet the same operations in the same roles, with all parameters that a mixing moves."""
     spaces = []
     multiplied = np.zeros(len(representative), bool)  # classes that meet a product of two activations
-    for event in run.found.events:
-        if event.role[0] == "product":
-            multiplied[representative[event.variables]] = True
+    for meeting in run.found.meetings:
+        if meeting.role[0] == "product":
+            multiplied[representative[meeting.variables]] = True
     for members in signatures(run, representative, sign).values():
         channels = np.array(sorted(r for r in members if r != 0 and not diagonal[r]), np.int64)
         if len(channels) < 2:

@@ -25,7 +25,7 @@ class Slot:
 
     X -> D^-1 A D X, or X -> -D A' D^-1 X where `dual`. D = theta[weight] / sigma where `weight` (n, 1) or
     (n, M) is given; `inverse` uses D^-1 instead. `gain`: the matrix acted on is X less that offset (the bias
-    of a batch normalisation). `void` names the directions of M that other families cover.
+    of a batch normalisation). `void` names the directions of M that other groups cover.
     """
 
     index: Ids
@@ -81,7 +81,7 @@ class ReaderNull:
 
 @dataclass
 class Detected:
-    """Representative (0: not free) and sign of each log-scale variable; spaces; null families."""
+    """Representative (0: not free) and sign of each log-scale variable; spaces; null directions."""
 
     representative: Ids
     sign: np.ndarray

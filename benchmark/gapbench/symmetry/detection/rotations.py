@@ -91,9 +91,9 @@ def rotations(
 def _only_read(run: Interpreter, representative: Ids, out: Ids) -> bool:
     members = set(out.tolist())
     linear = {u.node for u in run.found.linear if not u.depthwise}
-    for event in run.found.events:
-        hit = members & set(representative[event.variables].tolist())
-        if hit and not (event.role[0] == "read" and event.role[1] in linear and hit == members):
+    for meeting in run.found.meetings:
+        hit = members & set(representative[meeting.variables].tolist())
+        if hit and not (meeting.role[0] == "read" and meeting.role[1] in linear and hit == members):
             return False
     marked = not_mixed(run, representative, norms=False)
     return not bool(marked[out].any())

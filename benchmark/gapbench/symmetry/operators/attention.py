@@ -26,8 +26,8 @@ def activation_product(run: Interpreter, node: Node, x: Activation, y: Activatio
     batch, rows, inner = x.scale.shape
     columns = y.scale.shape[2]
     for b in range(batch):
-        run.event(("product", node.index, 0, b), x.scale[b])
-        run.event(("product", node.index, 1, b), y.scale[b])
+        run.meet(("product", node.index, 0, b), x.scale[b])
+        run.meet(("product", node.index, 1, b), y.scale[b])
     if not bool(x.scale.any()):  # attention weights times values
         scale = run.one_per_channel(y.scale.transpose(1, 2).reshape(batch * columns, inner))
         out = torch.from_numpy(scale).reshape(batch, 1, columns).expand(batch, rows, columns).contiguous()

@@ -124,8 +124,8 @@ def _linear_use(
         run.weight_use(node, torch.from_numpy(bias))
     writes = run.scale.new(groups * outs).reshape(groups, outs)
     for g in range(groups if groups <= 4096 else 0):
-        run.event(("read", node.index, g), reads[g])
-        run.event(("write", node.index, g), writes[g])
+        run.meet(("read", node.index, g), reads[g])
+        run.meet(("write", node.index, g), writes[g])
     if bias is not None:
         shift_out = run.shift.new(groups * outs).reshape(groups, outs)
     else:

@@ -55,7 +55,7 @@ def batch_norm(run: Interpreter, node: Node) -> Activation:
     reads = run.one_per_channel(by_channel(x.scale))
     shift_in = run.one_shift(by_channel(x.shift))
     run.nulls.spoil(x.null)
-    run.event(("batch_norm", node.index), reads)
+    run.meet(("batch_norm", node.index), reads)
     for index in (weight, bias):
         run.weight_use(node, torch.from_numpy(index))
     writes = run.scale.new(channels)
@@ -106,7 +106,7 @@ def layer_norm(run: Interpreter, node: Node) -> Activation:
     if weight is None or bias is None:
         return run.blocked(node)
     scale = x.scale.reshape(-1, count)
-    run.event(("norm", node.index), scale)
+    run.meet(("norm", node.index), scale)
     run.found.norm_only.append(distinct(scale.numpy()))
     if centred:
         run.one_shift(x.shift.reshape(-1, count))
@@ -138,7 +138,7 @@ def group_norm(run: Interpreter, node: Node) -> Activation:
         return run.blocked(node)
     batch = x.scale.shape[0]
     scale = x.scale.reshape(batch * groups, -1)
-    run.event(("norm", node.index), scale)
+    run.meet(("norm", node.index), scale)
     run.found.norm_only.append(distinct(scale.numpy()))
     run.one_shift(x.shift.reshape(batch * groups, -1))
     run.nulls.over_sets(x.null.reshape(batch * groups, -1))

@@ -48,7 +48,7 @@ def pool(run: Interpreter, node: Node) -> Activation:
     maximum = "max" in node.op
     if maximum:
         run.found.diagonal.append(distinct(flat.numpy()))
-        run.event(("max", node.index), flat)
+        run.meet(("max", node.index), flat)
     kept = torch.from_numpy(run.one_per_channel(flat))
     shift = torch.from_numpy(run.one_shift(x.shift.reshape(int(np.prod(lead)), -1)))
     padded = not maximum and "adaptive" not in node.op and _pads(node)

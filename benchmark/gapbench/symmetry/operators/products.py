@@ -46,7 +46,7 @@ def multiply(run: Interpreter, node: Node) -> Activation:
     if isinstance(other, Computed):
         return run.blocked(node)
     # Fixed factors: channel by channel they may be rescaled, but not mixed.
-    run.event(("factor", node.index), x.scale)
+    run.meet(("factor", node.index), x.scale)
     run.shift.tied.fix(distinct(x.shift.numpy()))
     run.nulls.spoil(x.null)
     out = run.fresh(x, diagonal=True)
@@ -72,7 +72,7 @@ def _gate(run: Interpreter, node: Node, left: Activation, right: Activation) -> 
         run.scale.fix(distinct(right.scale.numpy()))
     x = left if bool(left.scale.any()) else right
     for part in (left, right):
-        run.event(("gate", node.index), part.scale)
+        run.meet(("gate", node.index), part.scale)
         run.shift.tied.fix(distinct(part.shift.numpy()))
         run.nulls.spoil(part.null)
     out = run.fresh(x, diagonal=True)
@@ -86,7 +86,7 @@ def _layer_scale(run: Interpreter, node: Node, x: Activation, parameter: Paramet
     if len(distinct(pairs[:, 0])) < len(pairs):  # one parameter for several channels: leave it alone
         run.weight_use(node, parameter.index)
         run.note("parameter that multiplies several channels")
-        run.event(("factor", node.index), x.scale)
+        run.meet(("factor", node.index), x.scale)
         run.shift.tied.fix(distinct(x.shift.numpy()))
         run.nulls.spoil(x.null)
         out = run.fresh(x)
@@ -97,7 +97,7 @@ def _layer_scale(run: Interpreter, node: Node, x: Activation, parameter: Paramet
         ScaleUse(node.index, run.name(pairs[:, 0]), pairs[:, 0], writes, pairs[:, 1].copy())
     )
     run.found.diagonal.append(distinct(pairs[:, 1]))
-    run.event(("layer_scale", node.index), x.scale)
+    run.meet(("layer_scale", node.index), x.scale)
     run.shift.tied.fix(distinct(x.shift.numpy()))
     run.nulls.spoil(x.null)
     # A new null direction: what the writer before adds along 1 / p is a common shift behind p.

@@ -56,7 +56,7 @@ def root_mean_square(run: Interpreter, node: Node, source: int) -> Activation:
         run.freeze(x)
         return frozen(node.shape)
     scale = x.scale.reshape(-1, count)
-    run.event(("norm", node.index), scale)
+    run.meet(("norm", node.index), scale)
     run.found.norm_only.append(distinct(scale.numpy()))
     run.shift.tied.fix(distinct(x.shift.numpy()))
     run.nulls.spoil(x.null)

@@ -53,8 +53,8 @@ def add(run: Interpreter, node: Node) -> Activation:
     if len(terms) == 1:
         return terms[0]
     left, right = terms
-    run.event(("add", node.index), left.scale)
-    run.event(("add", node.index), right.scale)
+    run.meet(("add", node.index), left.scale)
+    run.meet(("add", node.index), right.scale)
     pairs, back = distinct_pairs(left.scale, right.scale)
     run.scale.tie(pairs[:, 0], pairs[:, 1])
     new = run.scale.new(len(pairs))
