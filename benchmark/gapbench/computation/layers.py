@@ -226,7 +226,7 @@ class Layers:
         return self.replay.double(index), reference
 
     def _fold(self, node: Node) -> tuple[Tensor | None, Tensor | None]:
-        """Scale of the batch normalisation that alone reads this linear node, in model and reference."""
+        """Scale of the batch normalisation that alone reads this linear node, in network and reference."""
         users = self.consumers.get(node.index, [])
         if len(users) != 1:
             return None, None

@@ -283,8 +283,8 @@ def _storage(tensor: Tensor) -> int:
 
 
 @torch.no_grad()
-def trace(model: nn.Module, example: Tensor) -> Trace:
-    """Record one forward pass of `model` in its current mode on `example` (n, ...).
+def trace(network: nn.Module, example: Tensor) -> Trace:
+    """Record one forward pass of `network` in its current mode on `example` (n, ...).
 
     Returns:
         The trace. Whatever the network raises is raised here.
@@ -293,14 +293,14 @@ def trace(model: nn.Module, example: Tensor) -> Trace:
         GapbenchError: the network does not return one tensor.
     """
     recorder = _Recorder()
-    for name, parameter in model.named_parameters():
+    for name, parameter in network.named_parameters():
         recorder.leaf(parameter, "parameter", name)
-    for name, buffer in model.named_buffers():
+    for name, buffer in network.named_buffers():
         recorder.leaf(buffer, "buffer", name)
     example = example.detach().clone()
     start = recorder.leaf(example, "input")
-    with plain_kernels(own_type(model)), recorder:
-        output = model(example)
+    with plain_kernels(own_type(network)), recorder:
+        output = network(example)
     if not isinstance(output, Tensor):
         raise GapbenchError(
             f"The network must return one tensor, not {type(output).__name__}: wrap it in a module that picks one."

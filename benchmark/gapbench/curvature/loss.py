@@ -31,24 +31,24 @@ AGREEMENT = 1e-4  # of differences over two steps
 class Landscape:
     """L(theta) = mean per-example loss of a network in eval mode on fixed data; theta (d,) is flat.
 
-    The order of theta is that of `model.parameters()`, each row-major. The network itself is never changed.
+    The order of theta is that of `network.parameters()`, each row-major. The network itself is never changed.
     `chunk` examples are evaluated at once and make no difference to any value: a network in which examples
     meet (batch statistics, say) always gets all of them, and `mixed` says why.
     """
 
-    def __init__(self, model: nn.Module, inputs: Tensor, targets: Tensor, loss: str, chunk: int = CHUNK):
+    def __init__(self, network: nn.Module, inputs: Tensor, targets: Tensor, loss: str, chunk: int = CHUNK):
         check_loss(loss)
-        self.model, self.loss = model, loss
+        self.model, self.loss = network, loss
         self.inputs, self.targets = inputs, targets
-        self.names = [name for name, _ in model.named_parameters()]
-        self.shapes = [p.shape for p in model.parameters()]
-        self.sizes = [p.numel() for p in model.parameters()]
+        self.names = [name for name, _ in network.named_parameters()]
+        self.shapes = [p.shape for p in network.parameters()]
+        self.sizes = [p.numel() for p in network.parameters()]
         self.dimension = sum(self.sizes)
         if self.dimension == 0:
             raise GapbenchError("The network has no parameters.")
-        first = next(model.parameters())
+        first = next(network.parameters())
         self.dtype, self.device = first.dtype, first.device
-        self.mixed = why_mixed(model, inputs)
+        self.mixed = why_mixed(network, inputs)
         self.chunk = len(inputs) if self.mixed is not None else max(1, chunk)
         self._kept: list[tuple[list[Tensor], list[Tensor]]] | None = None
         self._findings: DerivativeDefects | None = None
@@ -336,10 +336,10 @@ class Landscape:
 class _OutputFunctional(Landscape):
     """A random combination of all outputs in place of the loss."""
 
-    def __init__(self, model: nn.Module, inputs: Tensor, targets: Tensor, loss: str, chunk: int):
-        super().__init__(model, inputs, targets, loss, chunk)
+    def __init__(self, network: nn.Module, inputs: Tensor, targets: Tensor, loss: str, chunk: int):
+        super().__init__(network, inputs, targets, loss, chunk)
         with torch.no_grad(), plain_kernels(self.dtype):
-            first = torch.cat([model(x).detach() for x, _ in self.chunks()])
+            first = torch.cat([network(x).detach() for x, _ in self.chunks()])
         self.shape = first.shape[1:]
         generator = torch.Generator().manual_seed(7)
         signs = torch.randint(0, 2, tuple(first.shape), generator=generator, dtype=torch.float64) * 2 - 1

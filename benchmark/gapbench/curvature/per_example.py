@@ -24,7 +24,7 @@ Scalars = Callable[[Tensor], Tensor]  # outputs (n, ...) -> (n, k): k scalars of
 HELD = 2e8  # numbers in per-example gradients that are held at once
 
 
-def squared_gradient_norms(model: nn.Module, inputs: Tensor, scalars: Scalars, chunk: int = 64) -> Tensor:
+def squared_gradient_norms(network: nn.Module, inputs: Tensor, scalars: Scalars, chunk: int = 64) -> Tensor:
     """Squared norms |d s_ij / d theta|^2 for k scalar functions of each example's output.
 
     The network must treat examples separately (eval mode). Parameters of linear, convolutional and
@@ -35,18 +35,18 @@ def squared_gradient_norms(model: nn.Module, inputs: Tensor, scalars: Scalars, c
     Returns:
         (n, k) in float64.
     """
-    layers = _layers(model)
+    layers = _layers(network)
     results = []
     for part in torch.split(inputs, chunk):
-        norms, used = _by_layers(model, layers, part, scalars)
+        norms, used = _by_layers(network, layers, part, scalars)
         covered = {id(p) for layer in used for p in layer.parameters(recurse=False)}
-        rest = {name: p.detach() for name, p in model.named_parameters() if id(p) not in covered}
-        results.append(norms + _by_vmap(model, rest, part, scalars, norms.shape[1]) if rest else norms)
+        rest = {name: p.detach() for name, p in network.named_parameters() if id(p) not in covered}
+        results.append(norms + _by_vmap(network, rest, part, scalars, norms.shape[1]) if rest else norms)
     return torch.cat(results)
 
 
 def squared_gradient_norms_weighted(
-    model: nn.Module, inputs: Tensor, scalars: Scalars, weights: Mapping[str, Tensor], chunk: int = 64
+    network: nn.Module, inputs: Tensor, scalars: Scalars, weights: Mapping[str, Tensor], chunk: int = 64
 ) -> Tensor:
     """Squared norms |w * (d s_ij / d theta)|^2, elementwise `weights` w by parameter name.
 
@@ -55,21 +55,23 @@ def squared_gradient_norms_weighted(
     Returns:
         (n, k) in float64.
     """
-    parameters = {name: p.detach() for name, p in model.named_parameters()}
+    parameters = {name: p.detach() for name, p in network.named_parameters()}
     results = []
     for part in torch.split(inputs, chunk):
-        with torch.no_grad(), plain_kernels(own_type(model)):
-            count = scalars(model(part)).shape[1]
-        results.append(_by_vmap(model, parameters, part, scalars, count, weights))
+        with torch.no_grad(), plain_kernels(own_type(network)):
+            count = scalars(network(part)).shape[1]
+        results.append(_by_vmap(network, parameters, part, scalars, count, weights))
     return torch.cat(results)
 
 
-def _layers(model: nn.Module) -> list[nn.Module]:
+def _layers(network: nn.Module) -> list[nn.Module]:
     owners: dict[int, int] = {}
-    for module in model.modules():
+    for module in network.modules():
         for p in module.parameters(recurse=False):
             owners[id(p)] = owners.get(id(p), 0) + 1
-    return [m for m in model.modules() if _has_formula(m) and all(owners[id(p)] == 1 for p in m.parameters())]
+    return [
+        m for m in network.modules() if _has_formula(m) and all(owners[id(p)] == 1 for p in m.parameters())
+    ]
 
 
 def _has_formula(module: nn.Module) -> bool:
@@ -90,7 +92,7 @@ def _has_formula(module: nn.Module) -> bool:
 
 
 def _by_layers(
-    model: nn.Module, layers: list[nn.Module], inputs: Tensor, scalars: Scalars
+    network: nn.Module, layers: list[nn.Module], inputs: Tensor, scalars: Scalars
 ) -> tuple[Tensor, list[nn.Module]]:
     """Squared norms (n, k) over the parameters of `layers`, and those of them that passed the check."""
     calls: dict[nn.Module, list[tuple[Tensor, Tensor]]] = {}
@@ -101,8 +103,8 @@ def _by_layers(
 
     handles = [layer.register_forward_hook(remember) for layer in layers]
     try:
-        with torch.enable_grad(), plain_kernels(own_type(model)):
-            values = scalars(model(inputs))
+        with torch.enable_grad(), plain_kernels(own_type(network)):
+            values = scalars(network(inputs))
     finally:
         for handle in handles:
             handle.remove()
@@ -128,7 +130,7 @@ def _by_layers(
     parameters = [p for layer in layers for p in layer.parameters(recurse=False)]
     mixed, summed = gradients_of((values * weights.to(values)).sum(), parameters)
     layers = [layer for layer in layers if forms[layer].agrees(layer, mixed[layer], summed)]
-    layers = _right_for_one(model, layers, forms, mixed, inputs, scalars, weights)
+    layers = _right_for_one(network, layers, forms, mixed, inputs, scalars, weights)
     columns: list[Tensor] = []
     for k in range(values.shape[1]):
         total = torch.zeros(len(inputs), dtype=torch.float64, device=inputs.device)
@@ -140,7 +142,7 @@ def _by_layers(
 
 
 def _right_for_one(
-    model: nn.Module,
+    network: nn.Module,
     layers: list[nn.Module],
     forms: dict[nn.Module, _Form],
     mixed: dict[nn.Module, Tensor | None],
@@ -157,8 +159,8 @@ def _right_for_one(
     """
     kept = list(layers)
     for i in {0, len(inputs) - 1}:
-        with torch.enable_grad(), plain_kernels(own_type(model)):
-            values = scalars(model(inputs[i : i + 1]))
+        with torch.enable_grad(), plain_kernels(own_type(network)):
+            values = scalars(network(inputs[i : i + 1]))
             parameters = [p for layer in kept for p in layer.parameters(recurse=False)]
             if not parameters:
                 return kept
@@ -270,7 +272,7 @@ class _Form:
 
 
 def _by_vmap(
-    model: nn.Module,
+    network: nn.Module,
     parameters: dict[str, Tensor],
     inputs: Tensor,
     scalars: Scalars,
@@ -289,15 +291,15 @@ def _by_vmap(
     """
 
     def scalar(values: dict[str, Tensor], example: Tensor, index: Tensor) -> Tensor:
-        with holding(model, values):
-            outputs = model(example[None])
+        with holding(network, values):
+            outputs = network(example[None])
         return scalars(outputs)[0].gather(0, index[None])[0]
 
     size = sum(p.numel() for p in parameters.values())
     group = max(1, min(len(inputs), int(HELD // size)))
     columns = []
     # no_grad outside the transform: no graph is kept through parameters that are not differentiated here.
-    with torch.no_grad(), plain_kernels(own_type(model)):
+    with torch.no_grad(), plain_kernels(own_type(network)):
         for k in range(count):
             index = torch.tensor(k, device=inputs.device)
             parts = []
@@ -307,7 +309,7 @@ def _by_vmap(
                 except torch.OutOfMemoryError:
                     raise
                 except RuntimeError:
-                    return _one_by_one(model, parameters, inputs, scalars, weights)
+                    return _one_by_one(network, parameters, inputs, scalars, weights)
                 if weights is not None:
                     gradients = {name: g * weights[name] for name, g in gradients.items()}
                 squares = [g.double().reshape(len(g), -1).pow(2).sum(1) for g in gradients.values()]
@@ -317,7 +319,7 @@ def _by_vmap(
 
 
 def _one_by_one(
-    model: nn.Module,
+    network: nn.Module,
     parameters: dict[str, Tensor],
     inputs: Tensor,
     scalars: Scalars,
@@ -339,7 +341,7 @@ def _one_by_one(
         return found
 
     rows = []
-    with torch.enable_grad(), plain_kernels(own_type(model)):
+    with torch.enable_grad(), plain_kernels(own_type(network)):
         for example in torch.split(inputs, 1):
-            rows.append(with_parameters_of(model, leaves, functools.partial(squares, example=example)))
+            rows.append(with_parameters_of(network, leaves, functools.partial(squares, example=example)))
     return torch.tensor(rows, dtype=torch.float64, device=inputs.device)

@@ -48,11 +48,11 @@ def gauss_newton_trace(landscape: Landscape, weights: dict[str, Tensor] | None =
     if landscape.mixed is not None:
         raise NotDefined(f"gradients of single examples are not defined: {landscape.mixed}")
     landscape.findings.require_gradient()
-    model, inputs, chunk = landscape.model, landscape.inputs, min(64, landscape.chunk)
+    network, inputs, chunk = landscape.model, landscape.inputs, min(64, landscape.chunk)
     if weights is None:
-        norms = squared_gradient_norms(model, inputs, landscape.scalars, chunk)
+        norms = squared_gradient_norms(network, inputs, landscape.scalars, chunk)
     else:
-        norms = squared_gradient_norms_weighted(model, inputs, landscape.scalars, weights, chunk)
+        norms = squared_gradient_norms_weighted(network, inputs, landscape.scalars, weights, chunk)
     return float(norms.sum() / len(inputs))
 
 
@@ -197,8 +197,8 @@ class GaussNewtonForm:
         self.graphs = [self._graph(inputs) for inputs, _ in landscape.chunks()]
 
     def _graph(self, inputs: Tensor) -> tuple[Tensor, dict[str, Tensor], list[Tensor]]:
-        model = self.landscape.model
-        parameters = {name: p.detach().clone().requires_grad_() for name, p in model.named_parameters()}
+        network = self.landscape.model
+        parameters = {name: p.detach().clone().requires_grad_() for name, p in network.named_parameters()}
 
         def pulled_back(network: torch.nn.Module) -> tuple[Tensor, list[Tensor]]:
             scalars = self.landscape.scalars(network(inputs))
@@ -209,7 +209,7 @@ class GaussNewtonForm:
             return dual, list(gradients)
 
         with torch.enable_grad(), plain_kernels(self.landscape.dtype):
-            dual, gradients = with_parameters_of(model, parameters, pulled_back)
+            dual, gradients = with_parameters_of(network, parameters, pulled_back)
         return dual, parameters, gradients
 
     def __call__(self, vector: Tensor) -> float:

@@ -17,8 +17,8 @@ from gapbench.symmetry.parameters import flat_parameters, with_parameters
 from gapbench.symmetry.structure import BatchNormUse, NormUse
 from gapbench.symmetry.verification import outputs
 
-# Audit kind -> kinds of families in `gapbench.symmetry`.
-FAMILIES = {
+# Audit kind -> kinds of groups in `gapbench.symmetry`.
+GROUPS = {
     "unit rescaling": ("rescaling of units",),
     "normalisation scale": ("input scale of batch normalisations", "output scale of normalisations"),
     "shifts": (
@@ -32,7 +32,7 @@ FAMILIES = {
     "rotation of the residual stream": ("rotation of the residual stream",),
     "null directions": ("null direction of writers", "null direction of readers"),
 }
-KINDS = (*FAMILIES, "permutation", "logit shift", "logit scale")
+KINDS = (*GROUPS, "permutation", "logit shift", "logit scale")
 
 
 class NotPossible(Exception):
@@ -69,8 +69,8 @@ class Transformer:
         Raises:
             NotPossible: the network has no such transformation.
         """
-        if kind in FAMILIES:
-            present = [k for k in FAMILIES[kind] if k in kinds_of(self.symmetry)]
+        if kind in GROUPS:
+            present = [k for k in GROUPS[kind] if k in kinds_of(self.symmetry)]
             if not present:
                 raise NotPossible("the network has no such symmetry")
             return self.symmetry.transform(seed, strength, present)

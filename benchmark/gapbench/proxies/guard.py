@@ -21,8 +21,8 @@ class GuardReport:
 
 
 @contextlib.contextmanager
-def guarded(model: nn.Module, seed: int) -> Iterator[GuardReport]:
-    """Run a block with `model` in eval mode and a fixed global random state; compare and restore after.
+def guarded(network: nn.Module, seed: int) -> Iterator[GuardReport]:
+    """Run a block with `network` in eval mode and a fixed global random state; compare and restore after.
 
     The caller's modes, flags, gradients and random states come back whatever happens.
 
@@ -30,18 +30,18 @@ def guarded(model: nn.Module, seed: int) -> Iterator[GuardReport]:
         A report that is filled when the block ends.
     """
     report = GuardReport()
-    modes = [(module, module.training) for module in model.modules()]
-    parameters = dict(model.named_parameters())
+    modes = [(module, module.training) for module in network.modules()]
+    parameters = dict(network.named_parameters())
     flags = {name: p.requires_grad for name, p in parameters.items()}
     gradients = {name: p.grad for name, p in parameters.items()}
     places: list[tuple[dict[str, Any], str, Tensor]] = []
-    for module in model.modules():
+    for module in network.modules():
         both: tuple[dict[str, Any], ...] = (module._parameters, module._buffers)
         places += [(held, key, t) for held in both for key, t in held.items() if t is not None]
-    tensors = {**parameters, **dict(model.named_buffers())}
+    tensors = {**parameters, **dict(network.named_buffers())}
     before = {name: t.detach().clone() for name, t in tensors.items()}
     outside = _random_states()
-    model.eval()
+    network.eval()
     for p in parameters.values():
         p.grad = None
         if p.is_floating_point():
@@ -57,12 +57,12 @@ def guarded(model: nn.Module, seed: int) -> Iterator[GuardReport]:
                 report.changes.append(f"it changed the {kind} {name}")
                 with torch.no_grad():
                     tensor.copy_(before[name])
-        now = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+        now = {**dict(network.named_parameters()), **dict(network.named_buffers())}
         if now.keys() != tensors.keys() or any(now[name] is not tensors[name] for name in tensors):
             report.changes.append("it replaced parameters or buffers of the network")
             for held, key, tensor in places:
                 held[key] = tensor
-        if any(module.training for module in model.modules()):
+        if any(module.training for module in network.modules()):
             report.changes.append("it left the network in training mode")
         if any(p.grad is not None for p in parameters.values()):
             report.changes.append("it left gradients in the parameters")

@@ -24,9 +24,9 @@ from gapbench.symmetry.null_labels import NullDirections
 from gapbench.symmetry.structure import (
     Additive,
     BatchNormUse,
-    Meeting,
     Findings,
     LinearUse,
+    Meeting,
     NormUse,
     ScaleUse,
 )
