@@ -7,7 +7,6 @@ loss is refused, Hessian products that are not the derivative of the gradient ar
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -274,7 +273,9 @@ class Landscape:
                 continue
 
             def product(
-                _: nn.Module, pairs: list[Any] = pairs, parameters: list[Tensor] = parameters
+                _: nn.Module,
+                pairs: list[tuple[Tensor, Tensor]] = pairs,
+                parameters: list[Tensor] = parameters,
             ) -> list[Tensor]:
                 return list(
                     torch.autograd.grad(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -30,7 +29,7 @@ class TraceEstimate:
     standard_error: float
     method: str
     gauss_newton: float | None
-    details: dict[str, Any]
+    details: dict[str, object]
 
 
 def gauss_newton_trace(landscape: Landscape, weights: dict[str, Tensor] | None = None) -> float:
@@ -95,7 +94,7 @@ def _trace(
     if obstacle is None:
         value = gauss_newton_trace(landscape, by_name)
         return TraceEstimate(value, 0.0, "gauss_newton", value, {})
-    details: dict[str, Any] = {"not_piecewise_affine": obstacle}
+    details: dict[str, object] = {"not_piecewise_affine": obstacle}
     if landscape.findings.hessian is not None:
         details["hessian_products"] = f"differences of gradients, since {landscape.findings.hessian}"
     d = landscape.dimension
@@ -221,7 +220,9 @@ class GaussNewtonForm:
             if not pairs:
                 continue
 
-            def pushed(_: torch.nn.Module, pairs: list[Any] = pairs, dual: Tensor = dual) -> Tensor:
+            def pushed(
+                _: torch.nn.Module, pairs: list[tuple[Tensor, Tensor]] = pairs, dual: Tensor = dual
+            ) -> Tensor:
                 (found,) = torch.autograd.grad(
                     [g for g, _ in pairs], dual, [t for _, t in pairs], retain_graph=True
                 )

@@ -153,7 +153,7 @@ def _interchangeable(symmetry: Symmetry, place: np.ndarray) -> list[np.ndarray]:
     """Groups of channels that every layer meets in the same way."""
     found = symmetry.findings
     seen: dict[int, list[tuple[int, int]]] = defaultdict(list)
-    for number, event in enumerate(found.events):
+    for number, event in enumerate(found.meetings):
         for p, count in zip(*np.unique(place[event.variables], return_counts=True)):
             seen[int(p)].append((number, int(count)))
     by_signature: dict[tuple[tuple[int, int], ...], list[int]] = defaultdict(list)

@@ -8,7 +8,7 @@ import functools
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from gapbench.symmetry import Symmetry
 
 BATCH = 500
+Result = TypeVar("Result")
 
 
 @dataclass(eq=False)
@@ -148,7 +149,7 @@ class Context:
             raise NotApplicable("inputs that are whole numbers (token ids) have no norm")
         return float(torch.linalg.vector_norm(inputs.double()))
 
-    def shared(self, key: str, compute: Callable[[], Any]) -> Any:
+    def shared(self, key: str, compute: Callable[[], Result]) -> Result:
         """Compute once for all proxies; each that asks is charged the time it took.
 
         So a proxy's cost does not depend on which others were measured before it.
@@ -164,21 +165,20 @@ class Context:
             cache[name] = (found, time.perf_counter() - started + borrowed)
         else:
             cache["charged"] = cache.get("charged", 0.0) + cache[name][1]
-        return cache[name][0]
+        shared: Result = cache[name][0]
+        return shared
 
     @property
     def symmetry(self) -> Symmetry:
         """The network's continuous symmetries in eval mode."""
         from gapbench.symmetry import find
 
-        found: Symmetry = self.shared("symmetry", lambda: find(self.model, self.inputs))
-        return found
+        return self.shared("symmetry", lambda: find(self.model, self.inputs))
 
     @property
     def balanced(self) -> Context:
         """The same network at the balanced representative of its orbit. Raises `NotApplicable`."""
-        found: Context = self.shared("balanced", self._balance)
-        return found
+        return self.shared("balanced", self._balance)
 
     def _balance(self) -> Context:
         from gapbench.symmetry.canonical import CannotBalance

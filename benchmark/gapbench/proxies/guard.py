@@ -82,21 +82,33 @@ def _equal(a: Tensor, b: Tensor) -> bool:
     return a.shape == b.shape and bool(((a == b) | (a.isnan() & b.isnan())).all())
 
 
-def _random_states() -> dict[str, Any]:
-    states: dict[str, Any] = {
-        "torch": torch.get_rng_state(),
-        "numpy": np.random.get_state(),  # noqa: NPY002
-        "python": random.getstate(),
-    }
-    if torch.cuda.is_available() and torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
-        states["cuda"] = torch.cuda.get_rng_state_all()
-    return states
+@dataclass(frozen=True)
+class _RandomStates:
+    """The global random states; `cuda` is empty where no device is in use."""
+
+    torch: Tensor
+    numpy: tuple[Any, ...]
+    python: tuple[Any, ...]
+    cuda: list[Tensor]
 
 
-def _same_states(a: dict[str, Any], b: dict[str, Any]) -> bool:
-    numpy_same = all(np.array_equal(x, y) for x, y in zip(a["numpy"], b["numpy"]))
-    cuda_same = all(torch.equal(x, y) for x, y in zip(a.get("cuda", []), b.get("cuda", [])))
-    return torch.equal(a["torch"], b["torch"]) and numpy_same and a["python"] == b["python"] and cuda_same
+def _random_states() -> _RandomStates:
+    in_use = torch.cuda.is_available() and torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+    return _RandomStates(
+        torch.get_rng_state(),
+        tuple(np.random.get_state(legacy=True)),  # noqa: NPY002
+        random.getstate(),
+        torch.cuda.get_rng_state_all() if in_use else [],
+    )
+
+
+def _same_states(a: _RandomStates, b: _RandomStates) -> bool:
+    return (
+        torch.equal(a.torch, b.torch)
+        and all(np.array_equal(x, y) for x, y in zip(a.numpy, b.numpy))
+        and a.python == b.python
+        and all(torch.equal(x, y) for x, y in zip(a.cuda, b.cuda))
+    )
 
 
 def _seed_all(seed: int) -> None:
@@ -105,9 +117,9 @@ def _seed_all(seed: int) -> None:
     random.seed(seed)
 
 
-def _restore(states: dict[str, Any]) -> None:
-    torch.set_rng_state(states["torch"])
-    np.random.set_state(states["numpy"])  # noqa: NPY002
-    random.setstate(states["python"])
-    if "cuda" in states:
-        torch.cuda.set_rng_state_all(states["cuda"])
+def _restore(states: _RandomStates) -> None:
+    torch.set_rng_state(states.torch)
+    np.random.set_state(states.numpy)  # noqa: NPY002
+    random.setstate(states.python)
+    if states.cuda:
+        torch.cuda.set_rng_state_all(states.cuda)

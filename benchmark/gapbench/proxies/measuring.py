@@ -182,7 +182,7 @@ def _check_data(inputs: Tensor, targets: Tensor, loss: str, batch_size: int | No
 
 
 def _alike(
-    role: str, other: Any, network: nn.Module, prepared: Prepared, forward: Forward | None, frozen: str
+    role: str, other: nn.Module, network: nn.Module, prepared: Prepared, forward: Forward | None, frozen: str
 ) -> nn.Module:
     """Another network of the same parameters, prepared as `network` was, in its type."""
     alike = prepare(other, forward, frozen, like=network)
@@ -269,7 +269,7 @@ def measure_in(context: Context, entry: ProxyEntry, options: Mapping[str, Any], 
     context._cache["charged"] = 0.0
     memory = PeakMemory(context.inputs.device)
     started = time.perf_counter()
-    result: Any = None
+    result: object = None
     failure = not_applicable = ""
     with guarded(context.model, named_seed("guard", seed)) as report:
         try:
@@ -311,10 +311,10 @@ def measure_in(context: Context, entry: ProxyEntry, options: Mapping[str, Any], 
         return measurement("failed", str(error))
 
 
-def _estimate(result: Any) -> Estimate:
+def _estimate(result: object) -> Estimate:
     """Check what a proxy returned; raises `ValueError` saying what was wrong."""
     if not isinstance(result, Estimate):
-        result = Estimate(result)
+        return Estimate(_number(result, "value"))
     value = _number(result.value, "value")
     error = None if result.standard_error is None else _number(result.standard_error, "standard error")
     if error is not None and error < 0:
@@ -324,7 +324,7 @@ def _estimate(result: Any) -> Estimate:
     return Estimate(value, error, result.details)
 
 
-def _number(value: Any, what: str) -> float:
+def _number(value: object, what: str) -> float:
     if isinstance(value, Tensor):
         if value.numel() != 1 or value.dim() > 0:
             raise ValueError(f"the {what} is a tensor of shape {tuple(value.shape)}, not a number")

@@ -30,7 +30,7 @@ class ProxyEntry:
     """
 
     name: str
-    function: Callable[..., Any]
+    function: Callable[..., object]
     version: int
     higher_means: str
     reference: str | None
@@ -43,7 +43,7 @@ class ProxyEntry:
 _ENTRIES: dict[str, ProxyEntry] = {}
 _broken: list[tuple[str, str]] = []
 _loaded = False
-Function = TypeVar("Function", bound=Callable[..., Any])
+Function = TypeVar("Function", bound=Callable[..., object])
 
 
 def proxy(
@@ -92,7 +92,7 @@ def proxy(
 
 
 def _entry(
-    name: str, function: Callable[..., Any], version: int, higher_means: str, reference: str | None
+    name: str, function: Callable[..., object], version: int, higher_means: str, reference: str | None
 ) -> ProxyEntry:
     options = {}
     for parameter in list(inspect.signature(function).parameters.values())[1:]:

@@ -129,5 +129,4 @@ class Findings:
     )  # outputs of normalisations: not mixed but for a rotation
     norm_only: list[Ids] = field(default_factory=list)  # frozen for rescaling, free for rotation
     spoiled: set[int] = field(default_factory=set)  # writers whose null direction is seen somewhere
-    null_writers: dict[int, np.ndarray] = field(default_factory=dict)
     logits: Ids | None = None

@@ -36,8 +36,7 @@ def shared_trace(context: Context, probes: int, exact_below: int) -> TraceEstima
         generator = torch.Generator().manual_seed(named_seed("hessian trace", context._cache.get("seed", 0)))
         return trace_of(context.landscape, generator, int(probes), int(exact_below))
 
-    found: TraceEstimate = context.shared(f"hessian_trace {int(probes)} {int(exact_below)}", compute)
-    return found
+    return context.shared(f"hessian_trace {int(probes)} {int(exact_below)}", compute)
 
 
 @proxy("hessian_trace", version=3, reference="Hutchinson 1990; exact where tr H = tr G")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 import torch
@@ -17,7 +16,7 @@ from gapbench.symmetry.labels import Activation, Constant, ParameterView
 from gapbench.symmetry.structure import BatchNormUse, NormUse
 
 
-def _parameter(run: Interpreter, argument: Any, count: int) -> tuple[np.ndarray, np.ndarray | None] | None:
+def _parameter(run: Interpreter, argument: object, count: int) -> tuple[np.ndarray, np.ndarray | None] | None:
     """Positions of an affine parameter (count,), -1 where it is absent or constant, and its constant value.
 
     Returns:

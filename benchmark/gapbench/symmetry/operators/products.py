@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import torch
@@ -53,7 +52,7 @@ def multiply(run: Interpreter, node: Node) -> Activation:
     return replace(out, shift=torch.zeros_like(x.shift), null=torch.zeros_like(x.null))
 
 
-def _number(value: Any) -> float | None:
+def _number(value: object) -> float | None:
     if isinstance(value, Constant):
         if (
             value.value is not None
