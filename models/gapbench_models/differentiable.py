@@ -20,7 +20,7 @@ class TwiceDifferentiableHardsigmoid(nn.Module):
     """max(0, min(6, x + 3)) / 6, elementwise; equal to `nn.Hardsigmoid`."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Of x of any shape."""
+        """relu6(x + 3) / 6, of the shape of x."""
         return F.relu6(x + 3.0) / 6.0
 
 
@@ -28,7 +28,7 @@ class TwiceDifferentiableHardswish(nn.Module):
     """x max(0, min(6, x + 3)) / 6, elementwise; equal to `nn.Hardswish` (Howard et al. 2019)."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Of x of any shape."""
+        """x relu6(x + 3) / 6, of the shape of x."""
         return x * F.relu6(x + 3.0) / 6.0
 
 

@@ -170,7 +170,7 @@ def plain_kernels(dtype: torch.dtype | None = None) -> Iterator[None]:
     computed in float64, whatever the network asks for.
 
     Yields:
-        Nothing.
+        Nothing; within the block every network computes so.
     """
     with _LOCK, contextlib.ExitStack() as stack:
         before = torch.backends.mha.get_fastpath_enabled()

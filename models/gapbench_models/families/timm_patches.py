@@ -115,13 +115,8 @@ def convmixer(request: BuildRequest) -> nn.Module:
     place=100,
 )
 def convnext_atto(request: BuildRequest) -> nn.Module:
-    """ConvNeXt with `depth` blocks in three stages and three times as many in the third; 7 x 7 kernels.
-
-    With patches of 2 x 2 pixels timm lets the first stage halve the map once more.
-
-    Returns:
-        The network.
-    """
+    """ConvNeXt with `depth` blocks in three stages and three times as many in the third; 7 x 7 kernels."""
+    # With patches of 2 x 2 pixels timm lets the first stage halve the map once more.
     channels, depth = scaled(40, request.width, minimum=4), request.depth or 2
     net = ConvNeXt(
         in_chans=request.channels,
