@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gapbench_models.registry import ModelFamily, broken_plugins, describe, list_models
+from gapbench_models.family import ModelFamily
+from gapbench_models.registry import broken_plugins, describe, list_models
 
 if TYPE_CHECKING:
     from torch import nn
@@ -42,10 +43,8 @@ def build_model(
 
     Returns:
         A module that maps (n, *input_shape) to logits (n, num_classes). It is twice differentiable by double
-        backward, in eval and in train mode, uses no fused attention and no in-place operations.
-
-    Raises:
-        ValueError: an unknown name, or a value the family cannot take; the message says what to change.
+        backward, in eval and in train mode, uses no fused attention and no in-place operations. `ValueError` is
+        raised for an unknown name, or a value the family cannot take; the message says what to change.
     """
     from gapbench_models.construction import build
 
@@ -61,8 +60,8 @@ def parameter_count(
 ) -> int:
     """Number of trainable parameters of `build_model(...)`, counted without allocating them.
 
-    Raises:
-        ValueError: as `build_model`.
+    Returns:
+        The number. `ValueError` is raised as by `build_model`.
     """
     from gapbench_models.construction import count_parameters
 

@@ -20,6 +20,7 @@ class TwiceDifferentiableHardsigmoid(nn.Module):
     """max(0, min(6, x + 3)) / 6, elementwise; equal to `nn.Hardsigmoid`."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """relu6(x + 3) / 6, of the shape of x."""
         return F.relu6(x + 3.0) / 6.0
 
 
@@ -27,6 +28,7 @@ class TwiceDifferentiableHardswish(nn.Module):
     """x max(0, min(6, x + 3)) / 6, elementwise; equal to `nn.Hardswish` (Howard et al. 2019)."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """x relu6(x + 3) / 6, of the shape of x."""
         return x * F.relu6(x + 3.0) / 6.0
 
 
@@ -47,6 +49,7 @@ class ExplicitAttention(nn.MultiheadAttention):
         average_attn_weights: bool = True,
         is_causal: bool = False,
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """Outputs, and averaged attention weights where `need_weights`, as the base class gives them."""
         transposed = self.batch_first and query.dim() == 3
         if transposed:
             query, key, value = (x.transpose(0, 1) for x in (query, key, value))

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from numbers import Integral, Real
 
 from gapbench_base.errors import ModelError
-from gapbench_models.registry import ModelFamily, describe
+from gapbench_models.family import ModelFamily
+from gapbench_models.registry import describe
 
 
 @dataclass(frozen=True)
@@ -44,11 +45,7 @@ def checked_request(
     depth: int | None,
     dropout: float,
 ) -> BuildRequest:
-    """Check every argument against what the family can take.
-
-    Raises:
-        ModelError: names the argument, the value and what would be accepted.
-    """
+    """Check every argument against what the family can take. `ModelError` names the argument that it cannot."""
     family = describe(name)
     if not _is_real(width) or not width > 0:
         raise ModelError(

@@ -36,9 +36,10 @@ deeper with image transformers", section 3) use up to 18 blocks."""
 
 
 def scaled(base: int, width: float, divisor: int = 1, minimum: int | None = None) -> int:
-    """Channels of a layer of `base` channels at this width: a multiple of `divisor`, non-decreasing in width.
+    """Channels of a layer of `base` channels at this width, non-decreasing in width.
 
-    `minimum` (default: `divisor`) is rounded up to a multiple of `divisor`.
+    Returns:
+        A multiple of `divisor`, at least `minimum` (default: `divisor`) rounded up to one.
     """
     lowest = divisor * math.ceil((divisor if minimum is None else minimum) / divisor)
     return max(lowest, divisor * math.floor(base * width / divisor + 0.5))
@@ -52,7 +53,8 @@ def minimum_map(kernel: int) -> int:
 def patch_size(size: tuple[int, int], preferred: int) -> int:
     """Side of square patches: the largest up to `preferred` that tiles the image into at least 4 x 4 patches.
 
-    It divides height and width, so no pixel is dropped; an image with prime sides has 1 x 1 patches.
+    Returns:
+        It divides height and width, so no pixel is dropped; an image with prime sides has 1 x 1 patches.
     """
     height, width = size
     largest = max(1, min(preferred, height // 4, width // 4))

@@ -1,8 +1,8 @@
 """Classification problems with documented, versioned protocols and fingerprinted data."""
 
 from gapbench_base.errors import NotDefined, TaskError
+from gapbench_tasks.entry import TaskEntry
 from gapbench_tasks.registry import (
-    TaskEntry,
     broken_plugins,
     canonical_option,
     list_tasks,

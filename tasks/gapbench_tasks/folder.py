@@ -27,7 +27,7 @@ Array = NDArray[np.uint8]
 
 
 @dataclass(frozen=True)
-class Source:
+class PublishedSet:
     """What is known of a published data set: the arrays' fingerprint and shape, and its files."""
 
     title: str
@@ -39,7 +39,7 @@ class Source:
 
 
 SOURCES = {
-    "cifar10": Source(
+    "cifar10": PublishedSet(
         title="CIFAR-10",
         image_shape=(32, 32, 3),
         fingerprint="ec08e12f9a0b14f2ed9153b4070e5bfe792fc81357826743c6532e03df546bf6",
@@ -55,7 +55,7 @@ SOURCES = {
         ),
         npz="cifar10.npz",
     ),
-    "mnist": Source(
+    "mnist": PublishedSet(
         title="MNIST",
         image_shape=(28, 28),
         fingerprint="bd930a59a860c3d5915c6d67631a728a21bc7c535055bac61f9487e95b28eaa5",
@@ -123,7 +123,7 @@ def _load_images(name: str, folder_name: str) -> RawImages:
     return RawImages(**arrays, official=fingerprint(**arrays) == source.fingerprint)
 
 
-def _read_torchvision(name: str, source: Source, folder: Path) -> dict[str, Array]:
+def _read_torchvision(name: str, source: PublishedSet, folder: Path) -> dict[str, Array]:
     for file, expected in source.files:
         path = folder / source.folder / file
         if not path.exists():
@@ -150,7 +150,7 @@ def _read_torchvision(name: str, source: Source, folder: Path) -> dict[str, Arra
     return arrays
 
 
-def _read_npz(source: Source, path: Path) -> dict[str, Array]:
+def _read_npz(source: PublishedSet, path: Path) -> dict[str, Array]:
     try:
         with np.load(path, allow_pickle=False) as archive:
             arrays: dict[str, Any] = {key: archive[key] for key in archive.files}
@@ -185,8 +185,13 @@ def _sha256(path: Path) -> str:
 def fetch(name: str, data_dir: str | os.PathLike[str] | None = None) -> Path:
     """Download a set with torchvision, verify it, and move it into the data folder in one step.
 
-    Does nothing if the set is there and sound. Raises `TaskError` if the download fails or does not verify;
-    the data folder is then as it was.
+    Does nothing if the set is there and sound.
+
+    Returns:
+        The data folder.
+
+    Raises:
+        TaskError: the download fails or does not verify; the data folder is then as it was.
     """
     if name not in SOURCES:
         raise TaskError(f"No data set {name!r} to fetch; there are: {', '.join(SOURCES)}.")

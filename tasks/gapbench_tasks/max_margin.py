@@ -42,7 +42,18 @@ def hard_margin(inputs: Array, targets: NDArray[Any], num_classes: int, toleranc
     non-negative least squares: for min_{a >= 0} |Z' a|^2 + (1' a - 1)^2 the vector Z' a / (1 - 1' a) meets
     the optimality conditions of min |w|^2 with Z w >= 1. Constraints it violates join until none is left.
 
-    Raises `NotDefined` if the data are not separable through the origin.
+    Args:
+        inputs: (n, ...), flattened.
+        targets: (n,) integer classes.
+        num_classes: 2 or more.
+        tolerance: by which a constraint w . z >= 1 may be violated.
+
+    Returns:
+        The direction and its margin.
+
+    Raises:
+        NotDefined: the data are not separable through the origin.
+        TaskError: the solver did not get there.
     """
     inputs = np.asarray(inputs, dtype=np.float64).reshape(len(targets), -1)
     targets = np.asarray(targets)

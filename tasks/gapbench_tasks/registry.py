@@ -2,70 +2,37 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import importlib
 import inspect
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from gapbench_base import plugins
 from gapbench_base.errors import TaskError
+from gapbench_base.scanning import modules_of
+from gapbench_base.suggestions import did_you_mean
+from gapbench_tasks.entry import TaskEntry
 
 if TYPE_CHECKING:
     from gapbench_tasks.task import Task
 
 
-@dataclass(frozen=True)
-class TaskEntry:
-    """A task that can be loaded: `loader` is `module:function`, imported only when needed."""
-
-    name: str
-    loader: str
-    summary: str
-    data: str | None = None  # the data set it reads from the data folder
-
-
-_BUILT_IN = {
-    entry.name: entry
-    for entry in (
-        TaskEntry(
-            "cifar10",
-            "gapbench_tasks.images:load_cifar10",
-            "CIFAR-10, 32 x 32 colour, 10 classes, 10,000 test images",
-            "cifar10",
-        ),
-        TaskEntry(
-            "mnist_rotations",
-            "gapbench_tasks.images:load_mnist_rotations",
-            "MNIST, every image at one fixed random angle, 10,000 test images",
-            "mnist",
-        ),
-        TaskEntry(
-            "separable",
-            "gapbench_tasks.separable:load_separable",
-            "synthetic, linearly separable through the origin with a known margin",
-        ),
-        TaskEntry(
-            "digits_rotations",
-            "gapbench_tasks.images:load_digits_rotations",
-            "scikit-learn's bundled 8 x 8 digits, rotated; needs no download",
-        ),
-    )
-}
+LOADERS = "gapbench_tasks.loaders"
+"""The package whose modules hold the built-in tasks."""
 
 
 @functools.cache
 def _known() -> tuple[dict[str, TaskEntry], list[tuple[str, str]]]:
     """Entries by name, those of plug-ins included, and (name, reason) of plug-ins that cannot be used."""
-    entries = dict(_BUILT_IN)
+    objects = [value for module in modules_of(LOADERS) for value in vars(module).values()]
+    entries = {entry.name: entry for entry in objects if isinstance(entry, TaskEntry)}
     broken: list[tuple[str, str]] = []
-    objects, failed = plugins.load("gapbench.tasks")
+    brought, failed = plugins.load("gapbench.tasks")
     broken += failed
-    for found in objects:
+    for found in brought:
         if not isinstance(found, TaskEntry):
             broken.append((str(found)[:100], f"a {type(found).__name__}, not a gapbench_tasks.TaskEntry"))
         elif not re.fullmatch(r"[a-z][a-z0-9_]{0,63}", found.name):
@@ -91,8 +58,7 @@ def task_entry(name: str) -> TaskEntry:
     """The entry of a task; raises `TaskError` with near misses for an unknown name."""
     entries = _known()[0]
     if name not in entries:
-        near = difflib.get_close_matches(name, entries, n=1)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
+        hint = did_you_mean(name, entries)
         raise TaskError(f"There is no task {name!r}.{hint} Tasks: {', '.join(sorted(entries))}.")
     return entries[name]
 
@@ -112,15 +78,22 @@ def task_options(name: str) -> dict[str, Any]:
 def load_task(name: str, data_dir: str | os.PathLike[str] | None = None, **options: Any) -> Task:
     """Load a task by name.
 
-    `data_dir` is the data folder (default: GAPBENCH_DATA, then ~/.cache/gapbench/data). All tasks take
-    `train_size`, `label_noise` (share of wrong training labels) and `seed` (the data seed); see each loader
-    for the others. Raises `TaskError` for an unknown task or option, and for missing or corrupt data.
+    Args:
+        name: one of `list_tasks()`.
+        data_dir: the data folder (default: GAPBENCH_DATA, then ~/.cache/gapbench/data).
+        options: all tasks take `train_size`, `label_noise` (share of wrong training labels) and `seed` (the data
+            seed); see each loader for the others.
+
+    Returns:
+        The task.
+
+    Raises:
+        TaskError: an unknown task or option, and missing or corrupt data.
     """
     known = task_options(name)
     for option in options:
         if option not in known:
-            near = difflib.get_close_matches(option, known, n=1)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
+            hint = did_you_mean(option, known)
             raise TaskError(f"The task {name} has no option {option!r}.{hint} Options: {', '.join(known)}.")
     return _loader(name)(data_dir, **_checked(name, options))
 
@@ -132,7 +105,11 @@ def _checked(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
 def canonical_option(name: str, option: str, value: Any) -> Any:
     """An option's value in the type of its default: whole number, real number or tuple of numbers.
 
-    Raises `TaskError` for a value of another type.
+    Returns:
+        The value.
+
+    Raises:
+        TaskError: a value of another type.
     """
     default = task_options(name)[option]
     if value is None and default is None:

@@ -11,8 +11,15 @@ if TYPE_CHECKING:
 def rotate(images: Tensor, degrees: Tensor) -> Tensor:
     """Rotate each image counter-clockwise about its centre.
 
-    `images` (n, c, h, w) floating point, `degrees` (n,). Bilinear, zeros outside, size kept: the same
-    sampling as `torchvision.transforms.functional.rotate(..., InterpolationMode.BILINEAR, fill=0)`.
+    Bilinear, zeros outside, size kept: the same sampling as
+    `torchvision.transforms.functional.rotate(..., InterpolationMode.BILINEAR, fill=0)`.
+
+    Args:
+        images: (n, c, h, w) floating point.
+        degrees: (n,).
+
+    Returns:
+        (n, c, h, w).
     """
     import torch
 

@@ -12,10 +12,15 @@ from gapbench_base.seeds import named_generator
 
 
 def stratified_subset(labels: NDArray[Any], size: int, *names: object) -> NDArray[np.int64]:
-    """Indices of a seeded subset in which every class keeps its share to within one example.
+    """Choose a seeded subset in which every class keeps its share to within one example.
 
-    Subsets of the same seed are nested: a larger one contains a smaller one. Raises `TaskError` if `size`
-    is not between the number of classes and the number of examples.
+    Subsets of the same seed are nested: a larger one contains a smaller one.
+
+    Returns:
+        Indices (size,), ascending.
+
+    Raises:
+        TaskError: `size` is not between the number of classes and the number of examples.
     """
     count, classes = len(labels), np.unique(labels)
     if not len(classes) <= size <= count:
@@ -40,7 +45,13 @@ def noisy_labels(
     """Replace exactly round(share * n) labels, drawn without replacement, by another class drawn uniformly.
 
     So `share` is the fraction of wrong labels. The wrong labels of a smaller share are among those of a
-    larger one. Raises `TaskError` unless 0 <= share <= 1.
+    larger one.
+
+    Returns:
+        New labels (n,).
+
+    Raises:
+        TaskError: unless 0 <= share <= 1.
     """
     if not 0.0 <= share <= 1.0:
         raise TaskError(f"label_noise = {share} is not a fraction: give the share of wrong labels, 0 to 1.")

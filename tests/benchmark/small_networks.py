@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from gapbench.curvature.loss import per_example_loss
+from gapbench.curvature.heads import per_example_loss
 
 
 class Residual(nn.Module):

@@ -9,7 +9,8 @@ from benchmark.small_networks import data, dense_hessian, networks
 from gapbench.computation.eigenvalue import largest_eigenvalue
 from gapbench.computation.multiaffine import why_not_multiaffine
 from gapbench.computation.tracing import trace
-from gapbench.curvature.loss import Landscape, per_example_loss
+from gapbench.curvature.heads import per_example_loss
+from gapbench.curvature.loss import Landscape
 from gapbench.curvature.per_example import squared_gradient_norms
 from gapbench.curvature.trace import GaussNewtonForm, gauss_newton_trace, hessian_trace
 

@@ -16,7 +16,7 @@ from gapbench.suites import hyperparameters as hp
 from gapbench.suites.columns import CELL_COLUMNS, EXTRA_COLUMNS
 from gapbench.suites.suite import parse_suite
 from gapbench_tasks import TaskEntry, registry
-from gapbench_tasks.separable import load_separable
+from gapbench_tasks.loaders.separable import load_separable
 
 SUITE = """
 name = "named"

@@ -9,7 +9,9 @@ import pytest
 from torch import nn
 
 import gapbench_models
+from gapbench_base.errors import ModelError
 from gapbench_models import build_model, describe, list_models
+from gapbench_models.declarations import read_families
 from models.family_cases import FAMILIES, tiny
 
 REQUIRED = {
@@ -99,3 +101,47 @@ def test_the_described_kinds_are_those_of_the_network(name: str) -> None:
     assert family.description
     assert family.name == name
     assert family.library == name.partition("/")[0]
+
+
+DECLARED = """
+import torch_of_another_machine
+from gapbench_models.family import family
+
+@family("plain/late", description="d", width="w", activations=("relu",))
+def late(request): ...
+
+@family("plain/first", description="d", width="w", place=1, dropout=None)
+def first(request): ...
+"""
+
+
+def package_of(folder: Path, monkeypatch: pytest.MonkeyPatch, source: str) -> str:
+    name = f"declared_{abs(hash(source))}"
+    (folder / name).mkdir()
+    (folder / name / "__init__.py").touch()
+    (folder / name / "some.py").write_text(source)
+    (folder / name / "_helpers.py").write_text("no python")
+    monkeypatch.syspath_prepend(folder)
+    return name
+
+
+def test_families_are_read_from_their_files_without_running_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = package_of(tmp_path, monkeypatch, DECLARED)
+    found = read_families(package)
+    assert [(f.name, f.builder) for f in found] == [
+        ("plain/first", f"{package}.some:first"),
+        ("plain/late", f"{package}.some:late"),
+    ]
+    assert found[1].activations == ("relu",)
+    assert not found[0].supports_dropout
+
+
+@pytest.mark.parametrize("wrong", ["f'{3}'", "WIDTH", "3 * 'x'"])
+def test_a_declaration_that_is_not_literal_says_where(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: str
+) -> None:
+    source = f'@family("plain/x", description={wrong}, width="w")\ndef x(request): ...\n'
+    with pytest.raises(ModelError, match=r"some\.py, line 1: .* literals"):
+        read_families(package_of(tmp_path, monkeypatch, source))

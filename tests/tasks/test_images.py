@@ -4,7 +4,7 @@ import torch
 
 from gapbench_tasks import TaskError, list_tasks, load_task, task_options
 from gapbench_tasks.folder import SOURCES, data_folder, fetch, find_data
-from gapbench_tasks.images import DIGITS_MEAN, DIGITS_STD
+from gapbench_tasks.loaders.digits_rotations import DIGITS_MEAN, DIGITS_STD
 
 
 def small_npz(folder, name="cifar10", **changes):

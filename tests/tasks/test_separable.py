@@ -3,8 +3,8 @@ import pytest
 import torch
 
 from gapbench_tasks import NotDefined, TaskError, load_task
+from gapbench_tasks.loaders.separable import boundary_distance
 from gapbench_tasks.max_margin import hard_margin
-from gapbench_tasks.separable import boundary_distance
 
 
 def brute_margin(teacher, x):

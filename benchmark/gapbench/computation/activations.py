@@ -87,9 +87,13 @@ def argument(node: Node, position: int, name: str, default: Any) -> Any:
 
 
 def slope(node: Node) -> float | None:
-    """The Lipschitz constant of a pointwise operator of one value; None for operators of other kinds.
+    """The Lipschitz constant of a pointwise operator of one value.
 
-    Raises `NoLipschitzConstant` where the operator, as called, has none.
+    Returns:
+        The constant; None for operators of other kinds.
+
+    Raises:
+        NoLipschitzConstant: the operator, as called, has none.
     """
     op = node.op
     if op == "gelu":
@@ -132,9 +136,12 @@ def _softplus(node: Node) -> float:
 
 
 def written_out(trace: Trace, node: Node, active: frozenset[int]) -> tuple[int, float] | None:
-    """The value that `node` is a known activation of, spelled as a formula, and that activation's constant.
+    """Whether `node` is a known activation, spelled as a formula.
 
     The formula is replayed on 4,001 numbers and compared with the activations in `KNOWN`.
+
+    Returns:
+        The node of the activation's argument and the activation's Lipschitz constant; None for anything else.
     """
     x = torch.cat([torch.linspace(-12.0, 12.0, 4001), torch.tensor([-300.0, -40.0, 40.0, 300.0])]).double()
     for root, path in _regions(trace, node, active):

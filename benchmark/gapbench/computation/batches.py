@@ -15,12 +15,17 @@ TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-3}
 
 @torch.no_grad()
 def why_mixed(network: nn.Module, inputs: Tensor) -> str | None:
-    """None if examples are treated separately, else in words why they are not.
+    """Whether examples meet in the network's computation.
 
     Up to `WHOLE` examples are evaluated together, in two halves in another order, and some alone. A network that
     cannot evaluate one example alone, or gives it outputs of another shape, counts as mixed as well: it must get
-    the whole batch. Nothing can be said of a single example. Raises whatever the network raises on the batch,
-    and `NotDefined` where the same batch gives other outputs the second time.
+    the whole batch. Nothing can be said of a single example. What the network raises on the batch is raised here.
+
+    Returns:
+        None if examples are treated separately, else in words why they are not.
+
+    Raises:
+        NotDefined: the same batch gives other outputs the second time.
     """
     part = inputs[:WHOLE]
     n = len(part)

@@ -16,7 +16,8 @@ from gapbench_base.errors import GapbenchError
 def copied(network: nn.Module) -> nn.Module:
     """A deep copy; also of networks that keep a computed tensor as an attribute (torch's older weight_norm).
 
-    Raises whatever an attribute that cannot be copied raises.
+    Returns:
+        The copy. Whatever an attribute that cannot be copied raises is raised here.
     """
     memo: dict[int, Any] = {}
     for module in network.modules():
@@ -57,12 +58,15 @@ def holding(network: nn.Module, tensors: Mapping[str, Tensor]) -> Iterator[None]
 
 
 def check_copies(network: nn.Module, inputs: Tensor) -> None:
-    """Raise `GapbenchError` where a deep copy does not compute with its own parameters.
+    """Refuse networks whose deep copy does not compute with its own parameters.
 
     Functions that capture layers (`self.part = lambda x: self.layer(x)`) are not copied with them: a copy goes on
     using the layers of the original, and whatever is done to it is not seen. The copy gets other parameters and is
     compared with the network itself under the same ones. Draws from the global random state; a network that
     cannot be copied or evaluated is left to whoever needs its copies.
+
+    Raises:
+        GapbenchError: the copy's outputs do not follow its own parameters.
     """
     try:
         other = copied(network)

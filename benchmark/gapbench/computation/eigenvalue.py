@@ -25,7 +25,14 @@ def largest_eigenvalue(
 ) -> Eigenpair:
     """Run until the residual is at most `tolerance` times the largest Ritz modulus, or `max_products`.
 
-    `start` (d,) fixes type and device and must not be zero; the basis is kept in float64.
+    Args:
+        product: v (d,) -> A v, A symmetric.
+        start: (d,), not zero; it fixes type and device of the products, the basis is kept in float64.
+        tolerance: relative residual.
+        max_products: products at most.
+
+    Returns:
+        The largest eigenvalue, its vector and the residual.
     """
     dimension = len(start)
     basis = [start.double() / torch.linalg.vector_norm(start.double())]

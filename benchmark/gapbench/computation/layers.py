@@ -43,6 +43,7 @@ class Layers:
         self.found: list[LinearMap] = []
 
     def product(self, node: Node, value: Value) -> float:
+        """The logarithm of the Lipschitz constant up to and including a product of an activation and a weight."""
         if node.op in ("convolution", "_convolution"):
             return self._convolution(node, value)
         first = 1 if node.op in ADDED_FIRST else 0
@@ -71,6 +72,7 @@ class Layers:
         return self._add(_repeated(layer, self._copies(node.shape[0])), self.stretches.log(value))
 
     def batch_norm(self, node: Node, value: Value) -> float:
+        """Logarithm of the Lipschitz constant up to and including a batch normalisation with fixed statistics."""
         if batch_norm_trains(node):
             raise NoLipschitzConstant("batch normalisation with the statistics of the batch")
         log = self.stretches.log(value)
@@ -224,7 +226,7 @@ class Layers:
         return self.replay.double(index), reference
 
     def _fold(self, node: Node) -> tuple[Tensor | None, Tensor | None]:
-        """Scale of the batch normalisation that alone reads this linear node, in model and reference."""
+        """Scale of the batch normalisation that alone reads this linear node, in network and reference."""
         users = self.consumers.get(node.index, [])
         if len(users) != 1:
             return None, None
@@ -281,9 +283,9 @@ def _scaled_kernel(weight: Tensor, scale: Tensor | None, transposed: bool, group
     """A kernel (out, in / groups, ...), or transposed (in, out / groups, ...), times a factor per output."""
     if scale is None or not transposed:
         return _scaled(weight, scale)
-    parts = weight.unflatten(0, (groups, -1))  # (groups, in / groups, out / groups, ...)
+    parts = weight.reshape(groups, -1, *weight.shape[1:])  # (groups, in / groups, out / groups, ...)
     factors = scale.reshape(groups, 1, -1, *[1] * (weight.dim() - 2))
-    return (parts * factors).flatten(0, 1)
+    return torch.flatten(parts * factors, 0, 1)
 
 
 def _for_one_row(factor: Tensor, node: Node) -> Tensor:

@@ -43,7 +43,9 @@ def operator_norm(
 ) -> float:
     """Largest singular value of a linear `apply` on tensors of `shape`, by Lanczos on A' A in float64.
 
-    Run until the residual is 1e-8 of the square, whose error is far smaller; a larger residual is added to it.
+    Returns:
+        The norm. Lanczos runs until the residual is 1e-8 of the square, whose error is far smaller; a larger
+        residual is added to it.
     """
     generator = torch.Generator().manual_seed(seed)
     start = torch.randn(math.prod(shape), generator=generator, dtype=torch.float64).to(like.device)
@@ -102,6 +104,9 @@ def bilinear_map(
     squared norm of an output unit's incoming weights is `apply` of ones with the squared weight. `before`: a
     selection, perhaps with factors, that fills the input of `apply` from one of another shape; where it copies an
     entry several times, `before.rows` must give the norms.
+
+    Returns:
+        The layer's map with its norms, and those of its difference from `reference`, another weight.
     """
     weight = weight.double()
     difference = weight if reference is None else weight - reference.double()
@@ -122,8 +127,10 @@ def bilinear_map(
 
 @dataclass(frozen=True)
 class Before:
-    """A selection before a layer: it takes `shape`. `rows`, given the weight, returns the (2,1) norm and the number
-    of output units of the whole, for all examples together.
+    """A selection before a layer: it takes `shape`.
+
+    `rows`, given the weight, returns the (2,1) norm and the number of output units of the whole, for all examples
+    together.
     """
 
     shape: tuple[int, ...]
@@ -134,10 +141,18 @@ class Before:
 def rows_after_selection(
     plane: Tensor, convolve: Callable[[Tensor, Tensor], Tensor], weight: Tensor, examples: int
 ) -> tuple[float, int]:
-    """(2,1) norm and units of a convolution whose input channels are filled alike: position p from `plane[p]`.
+    """A convolution whose input channels are filled alike: position p from `plane[p]`.
 
-    `plane` (...) is 0 for zero, else the number of a source. `convolve(x, kernel)` convolves one channel.
     Output positions fall into few classes by which taps see the same source; the weights of those add up.
+
+    Args:
+        plane: (...) 0 for zero, else the number of a source.
+        convolve: (x, kernel) -> the convolution of one channel.
+        weight: (out, in, ...).
+        examples: by which the result is multiplied.
+
+    Returns:
+        The (2,1) norm and the number of units.
     """
     kernel = weight.shape[2:]
     taps = math.prod(kernel)
@@ -160,6 +175,9 @@ def diagonal_map(
     """A factor on each unit: an activation of shape `source` (1, ...), broadcast to `shape`, times `diagonal`.
 
     Copies of one unit are orthogonal, so the norm is the root of the largest sum of squares over them.
+
+    Returns:
+        The map with its norms, and those of its difference from `reference`.
     """
     diagonal = diagonal.double()
     difference = diagonal if reference is None else diagonal - reference.double()

@@ -29,7 +29,9 @@ ONE_RESULT = MAX_POOLS | GROUPS | {"log_sigmoid_forward", *BATCH_NORM}
 
 @dataclass(frozen=True)
 class Composition:
-    """`log_lipschitz` of input -> output in Euclidean norms, the `layers` in order of execution, `widest` the
+    """The layers of a network and the Lipschitz constant composed over its graph.
+
+    `log_lipschitz` of input -> output in Euclidean norms, the `layers` in order of execution, `widest` the
     largest number of units of any layer or of the input, `chain`: whether no branches are added or concatenated.
 
     `obstacles`: why the theorem of Bartlett, Foster and Telgarsky (2017) does not cover the network; it is about
@@ -44,18 +46,23 @@ class Composition:
 
 
 @torch.no_grad()
-def compose(model: nn.Module, example: Tensor, reference: nn.Module | None = None) -> Composition:
-    """Walk through the computation of `model` (eval mode) on `example` (2, ...).
+def compose(network: nn.Module, example: Tensor, reference: nn.Module | None = None) -> Composition:
+    """Walk through the computation of `network` (eval mode) on `example` (2, ...).
 
     Batch normalisation is folded into the linear map before it; where there is none it is a diagonal map. Padding
     and other selections of entries, fixed factors too, are folded into the linear map after them; other fixed
     linear operators between layers count with the norm of their composition, as nonlinearities do.
-    Sums add Lipschitz constants, concatenations add their squares. Distances to the layers of `reference`
-    (the same architecture), else to zero. Raises `NoLipschitzConstant` for attention, products of
-    activations, layer and group normalisation, and unknown operations.
+    Sums add Lipschitz constants, concatenations add their squares.
+
+    Returns:
+        The layers, with distances to those of `reference` (the same architecture), else to zero.
+
+    Raises:
+        NoLipschitzConstant: attention, products of activations, layer and group normalisation, and unknown
+            operations.
     """
     with FunctionalPadding():
-        recorded = trace(model, example)
+        recorded = trace(network, example)
     if recorded.opaque:
         raise NoLipschitzConstant("memory is aliased in a way that hides the data flow")
     if recorded.reads:
@@ -63,16 +70,16 @@ def compose(model: nn.Module, example: Tensor, reference: nn.Module | None = Non
     if not example.is_floating_point():
         raise NoLipschitzConstant("inputs that are whole numbers (token ids) have no distances")
     if len(example) > 1:
-        _require_independent_examples(model, example)
-    return _Walk(recorded, model, reference, example).run()
+        _require_independent_examples(network, example)
+    return _Walk(recorded, network, reference, example).run()
 
 
-def _require_independent_examples(model: nn.Module, example: Tensor) -> None:
+def _require_independent_examples(network: nn.Module, example: Tensor) -> None:
     generator = torch.Generator().manual_seed(0)
     drawn = torch.randn(example.shape, generator=generator, dtype=torch.float64).to(example)
     other = torch.cat([drawn[:1], 2.0 * drawn[1:].flip(-1)])
     with plain_kernels():
-        first, second = model(drawn), model(other)
+        first, second = network(drawn), network(other)
     if first.shape[:1] != example.shape[:1] or not torch.allclose(
         first[0], second[0], rtol=1e-3, atol=1e-5, equal_nan=True
     ):
@@ -80,9 +87,9 @@ def _require_independent_examples(model: nn.Module, example: Tensor) -> None:
 
 
 class _Walk:
-    def __init__(self, recorded: Trace, model: nn.Module, reference: nn.Module | None, example: Tensor):
+    def __init__(self, recorded: Trace, network: nn.Module, reference: nn.Module | None, example: Tensor):
         self.trace, self.example = recorded, example
-        self.replay = Replay(recorded, _leaves(model))
+        self.replay = Replay(recorded, _leaves(network))
         other = None if reference is None else Replay(recorded, _leaves(reference))
         self.stretches = Stretches(recorded, self.replay, example.device)
         self.layers = Layers(recorded, self.replay, other, self.stretches, len(example))
@@ -290,8 +297,8 @@ class _Walk:
 _MAY_SHIFT = frozenset("add sub rsub constant_pad_nd masked_fill where cat stack".split())
 
 
-def _leaves(model: nn.Module) -> dict[str, Tensor]:
-    return {**dict(model.named_parameters()), **dict(model.named_buffers())}
+def _leaves(network: nn.Module) -> dict[str, Tensor]:
+    return {**dict(network.named_parameters()), **dict(network.named_buffers())}
 
 
 def _log(value: float) -> float:

@@ -32,6 +32,7 @@ class Replay:
         return self.known[index]
 
     def double(self, index: int) -> Tensor:
+        """A constant in float64."""
         return self.constant(index).detach().double()
 
     def _compute(self, node: Node) -> Tensor:
@@ -80,6 +81,9 @@ def run_linear(node: Node, values: Mapping[int, Tensor], replay: Replay) -> Tens
     """The linear part, in float64, of an operator that is affine in `values`; all else is constant.
 
     A shift by a constant is left out, a factor is kept; conversions of type and `detach` do nothing.
+
+    Returns:
+        The result, of the node's shape.
     """
     op = node.op
     if op in IDENTITIES:

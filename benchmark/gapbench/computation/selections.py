@@ -29,23 +29,29 @@ class Selection:
     @property
     def norm(self) -> float:
         """The operator norm: the copies of different entries are orthogonal."""
-        return float(self.copies.max()) ** 0.5
+        root: float = float(self.copies.max()) ** 0.5
+        return root
 
     @property
     def injective(self) -> bool:
+        """Whether no entry is copied more than once."""
         return int(self.copies.max()) <= 1
 
     @property
     def has_zeros(self) -> bool:
+        """Whether some outputs are zero whatever the input."""
         return bool((self.index == 0).any())
 
 
 def selection_of(
     apply: Callable[[Tensor], Tensor], shape: tuple[int, ...], device: torch.device
 ) -> Selection | None:
-    """The selection that a linear `apply` is, None if it is something else.
+    """Whether a linear `apply` only selects entries of its input of `shape`.
 
     Decided on random distinct numbers, of which no combination but a copy gives another exactly.
+
+    Returns:
+        The selection; None for anything else.
     """
     count = int(torch.Size(shape).numel())
     generator = torch.Generator().manual_seed(0)
@@ -87,13 +93,15 @@ def scaled_selection_of(
 def fold_dense(selection: Selection, features: int) -> Tensor:
     """For one example of `features` entries: which distinct source each has, 0 for none."""
     first = selection.index.reshape(-1, features)[0]
-    return torch.unique(torch.cat([first.new_zeros(1), first]), return_inverse=True)[1][1:]
+    numbered: Tensor = torch.unique(torch.cat([first.new_zeros(1), first]), return_inverse=True)[1]
+    return numbered[1:]
 
 
 def spatial_plane(selection: Selection) -> Tensor | None:
-    """For maps (n, c, ...) that act alike on each channel: sources within a channel (...), 0 for none.
+    """For maps (n, c, ...) that act alike on each channel: sources within a channel.
 
-    None if channels share a source or differ.
+    Returns:
+        (...), 0 for none; None if channels share a source or differ.
     """
     first = selection.index[0].flatten(1)
     patterns, seen = [], 0
@@ -103,4 +111,5 @@ def spatial_plane(selection: Selection) -> Tensor | None:
         patterns.append(inverse[1:])
     if seen != len(torch.unique(first[first > 0])) or any(not torch.equal(p, patterns[0]) for p in patterns):
         return None
-    return patterns[0].reshape(selection.index.shape[2:])
+    pattern: Tensor = patterns[0]
+    return pattern.reshape(selection.index.shape[2:])

@@ -164,8 +164,13 @@ def _is_lower(value: Any) -> bool:
 
 @contextlib.contextmanager
 def plain_kernels(dtype: torch.dtype | None = None) -> Iterator[None]:
-    """Attention and weight normalisation by their formulas, without kernels whose second derivatives are missing
-    or wrong. With `dtype` float64 everything inside is computed in float64, whatever the network asks for.
+    """Attention and weight normalisation by their formulas.
+
+    Without kernels whose second derivatives are missing or wrong. With `dtype` float64 everything inside is
+    computed in float64, whatever the network asks for.
+
+    Yields:
+        Nothing; within the block every network computes so.
     """
     with _LOCK, contextlib.ExitStack() as stack:
         before = torch.backends.mha.get_fastpath_enabled()
@@ -185,9 +190,9 @@ def own_type(network: nn.Module) -> torch.dtype | None:
     return next((p.dtype for p in network.parameters() if p.is_floating_point()), None)
 
 
-class _Recorder(TorchDispatchMode):
+class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.nodes: list[Node] = []
         self.alive: list[Tensor] = []  # keeps identities and storages unique while recording
         self.index_of: dict[int, int] = {}
@@ -278,20 +283,24 @@ def _storage(tensor: Tensor) -> int:
 
 
 @torch.no_grad()
-def trace(model: nn.Module, example: Tensor) -> Trace:
-    """Record one forward pass of `model` in its current mode on `example` (n, ...).
+def trace(network: nn.Module, example: Tensor) -> Trace:
+    """Record one forward pass of `network` in its current mode on `example` (n, ...).
 
-    Raises whatever the network raises. The network must return one tensor.
+    Returns:
+        The trace. Whatever the network raises is raised here.
+
+    Raises:
+        GapbenchError: the network does not return one tensor.
     """
     recorder = _Recorder()
-    for name, parameter in model.named_parameters():
+    for name, parameter in network.named_parameters():
         recorder.leaf(parameter, "parameter", name)
-    for name, buffer in model.named_buffers():
+    for name, buffer in network.named_buffers():
         recorder.leaf(buffer, "buffer", name)
     example = example.detach().clone()
     start = recorder.leaf(example, "input")
-    with plain_kernels(own_type(model)), recorder:
-        output = model(example)
+    with plain_kernels(own_type(network)), recorder:
+        output = network(example)
     if not isinstance(output, Tensor):
         raise GapbenchError(
             f"The network must return one tensor, not {type(output).__name__}: wrap it in a module that picks one."

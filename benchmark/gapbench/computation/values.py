@@ -75,9 +75,11 @@ class Stretches:
         return known[value.index] if value.path else x
 
     def shape(self, value: Value) -> tuple[int, ...]:
+        """The shape of the activation where the value began."""
         return self.trace.nodes[value.root].shape
 
     def bijective(self, value: Value) -> bool:
+        """Whether nothing on the value's path loses or adds entries."""
         return all(i in value.passed or self.trace.nodes[i].op in BIJECTIVE for i in value.path)
 
     def selection(self, value: Value) -> Selection | None:

@@ -15,9 +15,12 @@ MAX_POOLS = frozenset(
 
 
 def window_counts(node: Node, shape: tuple[int, ...]) -> Tensor:
-    """For a max-pooling node on an activation of `shape`: windows around each position of space, int64.
+    """The windows of a max-pooling node around each position of space.
 
     A maximum over windows is Lipschitz with the root of the largest count, which impulses attain.
+
+    Returns:
+        Counts, int64, for an activation of `shape`.
     """
     adaptive = node.op.startswith("adaptive")
     dims = int(node.op.split("pool")[1][0])

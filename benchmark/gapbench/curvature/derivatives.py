@@ -32,7 +32,7 @@ SMALLEST = 1e-3  # parameters of a smaller norm are moved as if they had this on
 
 
 @dataclass(frozen=True)
-class Findings:
+class DerivativeDefects:
     """What is wrong with the gradient and with Hessian products, None where they passed.
 
     `kink`: at these parameters outputs have one, so that derivatives are those of one of its sides.
@@ -61,13 +61,19 @@ class Functional:
     product: Callable[[Tensor], Tensor]
 
 
-def examine(functional: Functional, theta: Tensor, sizes: Sequence[int]) -> Findings:
+def examine(functional: Functional, theta: Tensor, sizes: Sequence[int]) -> DerivativeDefects:
     """Test derivatives at `theta` (d,) along random directions, along the gradient, and in single tensors.
 
-    `sizes`: numbers of parameters in each tensor. A tensor whose gradient is small beside the others' is compared
-    with its own.
-
     In float64 if at all possible, since in float32 only gross errors can be told from rounding.
+
+    Args:
+        functional: what is differentiated.
+        theta: (d,).
+        sizes: numbers of parameters in each tensor. A tensor whose gradient is small beside the others' is compared
+            with its own.
+
+    Returns:
+        What is wrong.
     """
     generator = torch.Generator().manual_seed(0)
     size = max(float(theta.norm()), SMALLEST)
@@ -75,19 +81,20 @@ def examine(functional: Functional, theta: Tensor, sizes: Sequence[int]) -> Find
 
     def direction() -> Tensor:
         draw = torch.randn(len(theta), generator=generator, dtype=torch.float64)
-        return (draw / draw.norm()).to(theta)
+        unit: Tensor = draw / draw.norm()
+        return unit.to(theta)
 
     base, slope = functional.outputs(theta), functional.gradient(theta)
     if not torch.isfinite(slope).all():
-        return Findings("the gradient of the outputs is not finite", None)
+        return DerivativeDefects("the gradient of the outputs is not finite", None)
     u, v = direction(), direction()
     along = slope / slope.norm() if float(slope.norm()) > 0 else u
     for way in (u, v, along):
         found = _slope_along(functional, base, slope, theta, way, steps)
         if found == "kink":
-            return Findings(None, None, True)
+            return DerivativeDefects(None, None, True)
         if found is not None:
-            return Findings(found, None)
+            return DerivativeDefects(found, None)
     starts = [0, *torch.tensor(list(sizes)).cumsum(0).tolist()]
     parts = PARTS if len(theta) <= LARGE else PARTS // 4
     order = torch.randperm(len(sizes), generator=generator)[:parts].tolist()
@@ -100,11 +107,11 @@ def examine(functional: Functional, theta: Tensor, sizes: Sequence[int]) -> Find
         near = [own * h for h in STEPS[theta.dtype]]
         found = _slope_along(functional, base, slope, theta, way, near, slope[inside])
         if found == "kink":
-            return Findings(None, None, True)
+            return DerivativeDefects(None, None, True)
         if found is not None:
-            return Findings(found, None)
+            return DerivativeDefects(found, None)
     wrong = _hessian_complaint(functional, slope, base, theta, (u, v, along), steps)
-    return Findings(None, None, True) if wrong == "kink" else Findings(None, wrong)
+    return DerivativeDefects(None, None, True) if wrong == "kink" else DerivativeDefects(None, wrong)
 
 
 def _difference(functional: Functional, a: Tensor, b: Tensor) -> tuple[float, float]:
@@ -124,10 +131,13 @@ def _slope_along(
     steps: list[float],
     part: Tensor | None = None,
 ) -> str | None:
-    """None where `slope` is the derivative along `way`, "kink" where there is none, else what is wrong.
+    """Whether `slope` is the derivative along `way`.
 
     `part`: the entries of the slope along which `way` goes, if it goes along few; their size then says what counts,
     down to `NEGLIGIBLE` of that of all.
+
+    Returns:
+        None where it is, "kink" where there is none, else what is wrong.
     """
     expected = float(slope.double() @ way.double())
     typical = float(slope.norm()) / len(theta) ** 0.5

@@ -21,10 +21,12 @@ class ElementwiseLandscape:
         return torch.zeros_like(self.origin)
 
     def value(self, theta: Tensor | None = None) -> float:
+        """L at theta_0 + |theta_0| xi, xi = `theta` (d,)."""
         xi = self.theta() if theta is None else theta
         return self.landscape.value(self.origin + self.sizes * xi)
 
     def value_and_gradient(self, theta: Tensor | None = None) -> tuple[float, Tensor]:
+        """L there and its gradient (d,) in xi."""
         xi = self.theta() if theta is None else theta
         value, gradient = self.landscape.value_and_gradient(self.origin + self.sizes * xi)
         return value, self.sizes * gradient

@@ -21,10 +21,16 @@ def check_loss(loss: str) -> None:
 
 
 def class_logits(outputs: Tensor, target_shape: tuple[int, ...]) -> Tensor:
-    """Logits (n, P, C) of outputs (n, ...) for integer targets of shape (n, *target_shape).
+    """Logits of outputs (n, ...) for integer targets of shape (n, *target_shape).
 
     Understood: (n, C), (n,) and (n, 1) for one target an example; for targets (n, *map) logits (n, C, *map) as
-    torch has them or (n, *map, C). Raises `GapbenchError` for anything else, and where both fit.
+    torch has them or (n, *map, C).
+
+    Returns:
+        (n, P, C) for P positions.
+
+    Raises:
+        GapbenchError: anything else, and where both readings fit.
     """
     n, places = len(outputs), tuple(target_shape)
     if places == (1,) and outputs.dim() <= 2:
@@ -58,7 +64,13 @@ def regression_targets(outputs: Tensor, targets: Tensor) -> Tensor:
     """Targets in the shape and type of the outputs, for the squared loss.
 
     Integer classes (n,) of outputs (n, C), C > 1, become one-hot; axes of length one may be missing on either
-    side. Raises `GapbenchError` where the shapes differ otherwise: nothing is broadcast.
+    side.
+
+    Returns:
+        Targets of the outputs' shape.
+
+    Raises:
+        GapbenchError: the shapes differ otherwise: nothing is broadcast.
     """
     if not targets.is_floating_point() and targets.dim() == 1 and outputs.dim() == 2 and outputs.shape[1] > 1:
         classes = targets.long()
@@ -80,11 +92,17 @@ def regression_targets(outputs: Tensor, targets: Tensor) -> Tensor:
 
 
 def per_example_loss(outputs: Tensor, targets: Tensor, loss: str) -> Tensor:
-    """(n,) float64 losses. `cross_entropy` in nats; `mse` = 0.5 |f - y|^2 summed over outputs.
+    """`cross_entropy` in nats; `mse` = 0.5 |f - y|^2 summed over outputs.
 
     Cross-entropy of several positions is their mean, as torch's is. Computed in float64 whatever the network's
     type, since sharpness is a difference of nearly equal losses. Shapes as in `class_logits` and
-    `regression_targets`. Raises `GapbenchError` for targets that do not fit.
+    `regression_targets`.
+
+    Returns:
+        (n,) float64 losses.
+
+    Raises:
+        GapbenchError: targets that do not fit the outputs.
     """
     check_loss(loss)
     outputs = outputs.double()
@@ -105,10 +123,13 @@ def per_example_loss(outputs: Tensor, targets: Tensor, loss: str) -> Tensor:
 
 
 def gauss_newton_scalars(outputs: Tensor, target_shape: tuple[int, ...], loss: str) -> Tensor:
-    """(n, K) float64 scalars s of the outputs with sum_k |grad s_k|^2 the Gauss-Newton matrix's trace.
+    """Scalars s of the outputs with sum_k |grad s_k|^2 the Gauss-Newton matrix's trace.
 
     Squared loss: the outputs. Cross-entropy with probabilities p (held fixed) at each of P positions:
     sqrt(p_c / P) (f_c - p . f), since diag(p) - p p' = sum_c p_c (e_c - p)(e_c - p)'.
+
+    Returns:
+        (n, K) float64.
     """
     outputs = outputs.double()
     if loss == "mse":

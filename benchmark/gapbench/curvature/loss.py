@@ -6,66 +6,51 @@ loss is refused, Hessian products that are not the derivative of the gradient ar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor, nn
 
 from gapbench.computation.batches import why_mixed
-from gapbench.computation.copies import copied, holding
+from gapbench.computation.copies import copied
 from gapbench.computation.tracing import plain_kernels
-from gapbench.curvature.derivatives import LARGE, Findings, Functional, examine
-from gapbench.curvature.heads import LOSSES, check_loss, gauss_newton_scalars, per_example_loss
+from gapbench.curvature.backward import gradient_of, with_parameters_of
+from gapbench.curvature.derivatives import LARGE, DerivativeDefects, Functional, examine
+from gapbench.curvature.heads import check_loss, gauss_newton_scalars, per_example_loss
+from gapbench.curvature.precision import agree, refuse_half
 from gapbench_base.errors import GapbenchError, NotDefined
-
-__all__ = ["LOSSES", "Landscape", "per_example_loss", "with_parameters_of"]
 
 CHUNK = 128
 KEPT_EXAMPLES = 512  # graphs of the gradient are kept between Hessian products up to this many examples
 EXAMINED = 32  # examples on which derivatives are tested; of networks with many parameters a quarter
 STEPS = (1e-5, 1e-6, 1e-7, 1e-8)  # of differences of gradients, relative to the size of the parameters
 AGREEMENT = 1e-4  # of differences over two steps
-PRECISE = 1e-3  # outputs of a float32 network may differ by that much from those of a float64 copy
-HALF = (torch.float16, torch.bfloat16)
-
-
-def with_parameters_of(
-    network: nn.Module, parameters: dict[str, Tensor], function: Callable[[nn.Module], Any]
-) -> Any:
-    """function(network) while `network` has `parameters`.
-
-    What the function differentiates it should differentiate inside: checkpointed parts run again during the
-    backward pass, and then have to see the same parameters.
-    """
-    with holding(network, parameters):
-        return function(network)
 
 
 class Landscape:
     """L(theta) = mean per-example loss of a network in eval mode on fixed data; theta (d,) is flat.
 
-    The order of theta is that of `model.parameters()`, each row-major. The network itself is never changed.
+    The order of theta is that of `network.parameters()`, each row-major. The network itself is never changed.
     `chunk` examples are evaluated at once and make no difference to any value: a network in which examples
     meet (batch statistics, say) always gets all of them, and `mixed` says why.
     """
 
-    def __init__(self, model: nn.Module, inputs: Tensor, targets: Tensor, loss: str, chunk: int = CHUNK):
+    def __init__(self, network: nn.Module, inputs: Tensor, targets: Tensor, loss: str, chunk: int = CHUNK):
         check_loss(loss)
-        self.model, self.loss = model, loss
+        self.model, self.loss = network, loss
         self.inputs, self.targets = inputs, targets
-        self.names = [name for name, _ in model.named_parameters()]
-        self.shapes = [p.shape for p in model.parameters()]
-        self.sizes = [p.numel() for p in model.parameters()]
+        self.names = [name for name, _ in network.named_parameters()]
+        self.shapes = [p.shape for p in network.parameters()]
+        self.sizes = [p.numel() for p in network.parameters()]
         self.dimension = sum(self.sizes)
         if self.dimension == 0:
             raise GapbenchError("The network has no parameters.")
-        first = next(model.parameters())
+        first = next(network.parameters())
         self.dtype, self.device = first.dtype, first.device
-        self.mixed = why_mixed(model, inputs)
+        self.mixed = why_mixed(network, inputs)
         self.chunk = len(inputs) if self.mixed is not None else max(1, chunk)
         self._kept: list[tuple[list[Tensor], list[Tensor]]] | None = None
-        self._findings: Findings | None = None
+        self._findings: DerivativeDefects | None = None
         self._fine: Landscape | None = None
         self._precise_inside = False
 
@@ -75,12 +60,12 @@ class Landscape:
 
     def unflatten(self, theta: Tensor) -> dict[str, Tensor]:
         """Views of a flat vector under the names of the parameters."""
-        parts = theta.split(self.sizes)
+        parts = torch.split(theta, self.sizes)
         return {name: part.reshape(shape) for name, part, shape in zip(self.names, parts, self.shapes)}
 
     def chunks(self) -> Iterator[tuple[Tensor, Tensor]]:
         """Inputs and targets, `chunk` examples at a time."""
-        return zip(self.inputs.split(self.chunk), self.targets.split(self.chunk))
+        return zip(torch.split(self.inputs, self.chunk), torch.split(self.targets, self.chunk))
 
     def part_loss(self, network: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
         """What these examples contribute to the mean loss."""
@@ -115,7 +100,7 @@ class Landscape:
 
             def differentiated(network: nn.Module, x: Tensor = x, y: Tensor = y) -> tuple[float, Tensor]:
                 loss = self.part_loss(network, x, y)
-                return float(loss.detach()), _gradient(loss, theta, lambda: self.part_loss(network, x, y))
+                return float(loss.detach()), gradient_of(loss, theta, lambda: self.part_loss(network, x, y))
 
             with torch.enable_grad(), plain_kernels(self.dtype):
                 now, part = with_parameters_of(self.model, self.unflatten(theta), differentiated)
@@ -123,7 +108,7 @@ class Landscape:
         return value, gradient.detach()
 
     @property
-    def findings(self) -> Findings:
+    def findings(self) -> DerivativeDefects:
         """What testing the derivatives showed; tested once. Raises `NotDefined` for lower precision inside.
 
         At a kink (units exactly at zero) the same computation is tested at parameters a little off.
@@ -137,10 +122,14 @@ class Landscape:
             self._findings = here
         return self._findings
 
-    def examined_aside(self, here: Findings) -> Findings:
+    def examined_aside(self, here: DerivativeDefects) -> DerivativeDefects:
         """Derivatives tested at parameters a little off as well, where none is zero by chance (heads, biases).
 
-        Raises `NotDefined` where kinks lie so close everywhere that nothing can be tested.
+        Returns:
+            What is wrong there; of Hessian products also what was wrong `here`.
+
+        Raises:
+            NotDefined: kinks lie so close everywhere that nothing can be tested.
         """
         generator = torch.Generator().manual_seed(1)
         for size in (1e-2, 1e-3, 1e-1):
@@ -152,12 +141,12 @@ class Landscape:
                     p.add_(noise.to(device=p.device, dtype=p.dtype))
             aside = Landscape(moved, self.inputs, self.targets, self.loss, self.chunk).examined()
             if not aside.kink:
-                return Findings(aside.gradient, here.hessian or aside.hessian, here.kink)
+                return DerivativeDefects(aside.gradient, here.hessian or aside.hessian, here.kink)
             if not here.kink:
                 return here
         raise NotDefined("kinks lie so close to each other that derivatives cannot be tested")
 
-    def examined(self) -> Findings:
+    def examined(self) -> DerivativeDefects:
         """Derivatives tested at the network's own parameters on all examples."""
         functional = _OutputFunctional(self.model, self.inputs, self.targets, self.loss, self.chunk)
         return examine(functional.described(), functional.theta(), functional.sizes)
@@ -204,8 +193,7 @@ class Landscape:
             raise
         except Exception:  # nothing to compare with
             return
-        finite = found.isfinite() & true.isfinite()
-        if bool(finite.any()) and float((found - true)[finite].abs().max()) > PRECISE * _spread(true, finite):
+        if not agree(found, true):
             raise NotDefined(
                 "the network computes in lower precision inside, whose rounding is larger than what is measured"
             )
@@ -221,8 +209,10 @@ class Landscape:
         """H v (d,) at the network's parameters, by double backward.
 
         The graph of the gradient is built once and reused while it fits (`KEPT_EXAMPLES`). Where products are
-        not the derivative of the gradient they come from its central differences in float64. Raises
-        `NotDefined` where the gradient is not right itself.
+        not the derivative of the gradient they come from its central differences in float64.
+
+        Returns:
+            (d,) in the vector's type. `NotDefined` is raised where the gradient is not right itself.
         """
         self.findings.require_gradient()
         if self.findings.hessian is not None:
@@ -230,9 +220,13 @@ class Landscape:
         return self.raw_hessian_product(vector)
 
     def difference_product(self, vector: Tensor) -> Tensor:
-        """H v (d,) from central differences of gradients of a float64 copy, over two steps that agree.
+        """H v from central differences of gradients of a float64 copy, over two steps that agree.
 
-        Raises `NotDefined` where no two do: kinks lie closer than that.
+        Returns:
+            (d,) in the vector's type.
+
+        Raises:
+            NotDefined: no two steps agree: kinks lie closer than that.
         """
         if self._fine is None:
             self._fine = self if self.dtype == torch.float64 else self.double()
@@ -262,9 +256,16 @@ class Landscape:
         return Landscape(*parts, self.loss, self.chunk)
 
     def raw_hessian_product(self, vector: Tensor) -> Tensor:
-        """What double backward says is H v (d,). Raises `NotDefined` where it is not finite."""
+        """What double backward says is H v.
+
+        Returns:
+            (d,) in the vector's type.
+
+        Raises:
+            NotDefined: it is not finite.
+        """
         result = torch.zeros_like(vector)
-        parts = vector.split(self.sizes)
+        parts = torch.split(vector, self.sizes)
         vectors = [p.reshape(s) for p, s in zip(parts, self.shapes)]
         for parameters, gradients in self._gradient_graphs():
             pairs = [(g, v) for g, v in zip(gradients, vectors) if g.requires_grad]
@@ -272,7 +273,9 @@ class Landscape:
                 continue
 
             def product(
-                _: nn.Module, pairs: list[Any] = pairs, parameters: list[Tensor] = parameters
+                _: nn.Module,
+                pairs: list[tuple[Tensor, Tensor]] = pairs,
+                parameters: list[Tensor] = parameters,
             ) -> list[Tensor]:
                 return list(
                     torch.autograd.grad(
@@ -327,21 +330,17 @@ class Landscape:
         return gauss_newton_scalars(self._precise(outputs), tuple(self.targets.shape[1:]), self.loss)
 
     def _precise(self, outputs: Tensor) -> Tensor:
-        if outputs.dtype in HALF and self.dtype not in HALF:
-            raise NotDefined(
-                f"the network computes in {str(outputs.dtype).removeprefix('torch.')} inside, whose rounding is "
-                "larger than what is measured"
-            )
+        refuse_half(outputs, self.dtype)
         return outputs
 
 
 class _OutputFunctional(Landscape):
     """A random combination of all outputs in place of the loss."""
 
-    def __init__(self, model: nn.Module, inputs: Tensor, targets: Tensor, loss: str, chunk: int):
-        super().__init__(model, inputs, targets, loss, chunk)
+    def __init__(self, network: nn.Module, inputs: Tensor, targets: Tensor, loss: str, chunk: int):
+        super().__init__(network, inputs, targets, loss, chunk)
         with torch.no_grad(), plain_kernels(self.dtype):
-            first = torch.cat([model(x).detach() for x, _ in self.chunks()])
+            first = torch.cat([network(x).detach() for x, _ in self.chunks()])
         self.shape = first.shape[1:]
         generator = torch.Generator().manual_seed(7)
         signs = torch.randint(0, 2, tuple(first.shape), generator=generator, dtype=torch.float64) * 2 - 1
@@ -371,28 +370,3 @@ class _OutputFunctional(Landscape):
             lambda theta: self.raw_gradient(theta)[1],
             self.raw_hessian_product,
         )
-
-
-def _spread(outputs: Tensor, finite: Tensor) -> float:
-    """A size for differences of outputs (n, ...): that of the columns, but for a few far larger ones."""
-    columns = torch.where(finite, outputs, torch.zeros_like(outputs)).abs().reshape(len(outputs), -1)
-    largest = columns.max(dim=0).values
-    quartile = float(largest.quantile(0.25, interpolation="lower"))
-    kept = largest[largest <= 1e3 * quartile] if quartile > 0 else largest
-    return float(kept.max()) or 1.0
-
-
-def _gradient(loss: Tensor, theta: Tensor, again: Callable[[], Tensor]) -> Tensor:
-    """d loss / d theta; by a plain backward pass where reentrant checkpointing allows no other."""
-    if not loss.requires_grad:
-        return torch.zeros_like(theta)
-    try:
-        (found,) = torch.autograd.grad(loss, theta, allow_unused=True, materialize_grads=True)
-    except RuntimeError as error:
-        if "heckpoint" not in str(error):
-            raise
-        theta.grad = None
-        again().backward()
-        found = torch.zeros_like(theta) if theta.grad is None else theta.grad.clone()
-        theta.grad = None
-    return found

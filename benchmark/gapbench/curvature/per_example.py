@@ -18,52 +18,60 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from gapbench.computation.copies import holding
 from gapbench.computation.tracing import own_type, plain_kernels
-from gapbench.curvature.loss import with_parameters_of
+from gapbench.curvature.backward import with_parameters_of
 
 Scalars = Callable[[Tensor], Tensor]  # outputs (n, ...) -> (n, k): k scalars of each example
 HELD = 2e8  # numbers in per-example gradients that are held at once
 
 
-def squared_gradient_norms(model: nn.Module, inputs: Tensor, scalars: Scalars, chunk: int = 64) -> Tensor:
-    """|d s_ij / d theta|^2, shape (n, k) in float64, for k scalar functions of each example's output.
+def squared_gradient_norms(network: nn.Module, inputs: Tensor, scalars: Scalars, chunk: int = 64) -> Tensor:
+    """Squared norms |d s_ij / d theta|^2 for k scalar functions of each example's output.
 
     The network must treat examples separately (eval mode). Parameters of linear, convolutional and
     normalisation layers go by the layer formula. In every chunk it is checked against autograd's gradient of a
     random combination of all scalars; layers that fail (shared or masked weights, an activation fused into
     the layer) and all other parameters go by per-example differentiation.
+
+    Returns:
+        (n, k) in float64.
     """
-    layers = _layers(model)
+    layers = _layers(network)
     results = []
-    for part in inputs.split(chunk):
-        norms, used = _by_layers(model, layers, part, scalars)
+    for part in torch.split(inputs, chunk):
+        norms, used = _by_layers(network, layers, part, scalars)
         covered = {id(p) for layer in used for p in layer.parameters(recurse=False)}
-        rest = {name: p.detach() for name, p in model.named_parameters() if id(p) not in covered}
-        results.append(norms + _by_vmap(model, rest, part, scalars, norms.shape[1]) if rest else norms)
+        rest = {name: p.detach() for name, p in network.named_parameters() if id(p) not in covered}
+        results.append(norms + _by_vmap(network, rest, part, scalars, norms.shape[1]) if rest else norms)
     return torch.cat(results)
 
 
 def squared_gradient_norms_weighted(
-    model: nn.Module, inputs: Tensor, scalars: Scalars, weights: Mapping[str, Tensor], chunk: int = 64
+    network: nn.Module, inputs: Tensor, scalars: Scalars, weights: Mapping[str, Tensor], chunk: int = 64
 ) -> Tensor:
-    """|w * (d s_ij / d theta)|^2 elementwise, shape (n, k) in float64, `weights` by parameter name.
+    """Squared norms |w * (d s_ij / d theta)|^2, elementwise `weights` w by parameter name.
 
     By per-example differentiation: the layer formula has no room for weights.
+
+    Returns:
+        (n, k) in float64.
     """
-    parameters = {name: p.detach() for name, p in model.named_parameters()}
+    parameters = {name: p.detach() for name, p in network.named_parameters()}
     results = []
-    for part in inputs.split(chunk):
-        with torch.no_grad(), plain_kernels(own_type(model)):
-            count = scalars(model(part)).shape[1]
-        results.append(_by_vmap(model, parameters, part, scalars, count, weights))
+    for part in torch.split(inputs, chunk):
+        with torch.no_grad(), plain_kernels(own_type(network)):
+            count = scalars(network(part)).shape[1]
+        results.append(_by_vmap(network, parameters, part, scalars, count, weights))
     return torch.cat(results)
 
 
-def _layers(model: nn.Module) -> list[nn.Module]:
+def _layers(network: nn.Module) -> list[nn.Module]:
     owners: dict[int, int] = {}
-    for module in model.modules():
+    for module in network.modules():
         for p in module.parameters(recurse=False):
             owners[id(p)] = owners.get(id(p), 0) + 1
-    return [m for m in model.modules() if _has_formula(m) and all(owners[id(p)] == 1 for p in m.parameters())]
+    return [
+        m for m in network.modules() if _has_formula(m) and all(owners[id(p)] == 1 for p in m.parameters())
+    ]
 
 
 def _has_formula(module: nn.Module) -> bool:
@@ -84,7 +92,7 @@ def _has_formula(module: nn.Module) -> bool:
 
 
 def _by_layers(
-    model: nn.Module, layers: list[nn.Module], inputs: Tensor, scalars: Scalars
+    network: nn.Module, layers: list[nn.Module], inputs: Tensor, scalars: Scalars
 ) -> tuple[Tensor, list[nn.Module]]:
     """Squared norms (n, k) over the parameters of `layers`, and those of them that passed the check."""
     calls: dict[nn.Module, list[tuple[Tensor, Tensor]]] = {}
@@ -95,8 +103,8 @@ def _by_layers(
 
     handles = [layer.register_forward_hook(remember) for layer in layers]
     try:
-        with torch.enable_grad(), plain_kernels(own_type(model)):
-            values = scalars(model(inputs))
+        with torch.enable_grad(), plain_kernels(own_type(network)):
+            values = scalars(network(inputs))
     finally:
         for handle in handles:
             handle.remove()
@@ -122,7 +130,7 @@ def _by_layers(
     parameters = [p for layer in layers for p in layer.parameters(recurse=False)]
     mixed, summed = gradients_of((values * weights.to(values)).sum(), parameters)
     layers = [layer for layer in layers if forms[layer].agrees(layer, mixed[layer], summed)]
-    layers = _right_for_one(model, layers, forms, mixed, inputs, scalars, weights)
+    layers = _right_for_one(network, layers, forms, mixed, inputs, scalars, weights)
     columns: list[Tensor] = []
     for k in range(values.shape[1]):
         total = torch.zeros(len(inputs), dtype=torch.float64, device=inputs.device)
@@ -134,7 +142,7 @@ def _by_layers(
 
 
 def _right_for_one(
-    model: nn.Module,
+    network: nn.Module,
     layers: list[nn.Module],
     forms: dict[nn.Module, _Form],
     mixed: dict[nn.Module, Tensor | None],
@@ -145,11 +153,14 @@ def _right_for_one(
     """Layers whose formula gives the gradient of single examples too.
 
     Sums over all examples agree whatever the first axis means; so the first and the last are evaluated alone.
+
+    Returns:
+        Those layers, in order.
     """
     kept = list(layers)
     for i in {0, len(inputs) - 1}:
-        with torch.enable_grad(), plain_kernels(own_type(model)):
-            values = scalars(model(inputs[i : i + 1]))
+        with torch.enable_grad(), plain_kernels(own_type(network)):
+            values = scalars(network(inputs[i : i + 1]))
             parameters = [p for layer in kept for p in layer.parameters(recurse=False)]
             if not parameters:
                 return kept
@@ -261,38 +272,44 @@ class _Form:
 
 
 def _by_vmap(
-    model: nn.Module,
+    network: nn.Module,
     parameters: dict[str, Tensor],
     inputs: Tensor,
     scalars: Scalars,
     count: int,
     weights: Mapping[str, Tensor] | None = None,
 ) -> Tensor:
-    """Squared norms (n, count) over `parameters` alone, one example's gradient at a time under vmap.
+    """Squared norms over `parameters` alone, one example's gradient at a time under vmap.
 
     Plain backward passes, one by one, for what vmap cannot batch (PReLU, control flow, checkpointing).
+
+    Returns:
+        (n, count) in float64.
+
+    Raises:
+        OutOfMemoryError: even one example at a time does not fit.
     """
 
     def scalar(values: dict[str, Tensor], example: Tensor, index: Tensor) -> Tensor:
-        with holding(model, values):
-            outputs = model(example[None])
+        with holding(network, values):
+            outputs = network(example[None])
         return scalars(outputs)[0].gather(0, index[None])[0]
 
     size = sum(p.numel() for p in parameters.values())
     group = max(1, min(len(inputs), int(HELD // size)))
     columns = []
     # no_grad outside the transform: no graph is kept through parameters that are not differentiated here.
-    with torch.no_grad(), plain_kernels(own_type(model)):
+    with torch.no_grad(), plain_kernels(own_type(network)):
         for k in range(count):
             index = torch.tensor(k, device=inputs.device)
             parts = []
-            for examples in inputs.split(group):
+            for examples in torch.split(inputs, group):
                 try:
                     gradients = vmap(grad(scalar), in_dims=(None, 0, None))(parameters, examples, index)
                 except torch.OutOfMemoryError:
                     raise
                 except RuntimeError:
-                    return _one_by_one(model, parameters, inputs, scalars, weights)
+                    return _one_by_one(network, parameters, inputs, scalars, weights)
                 if weights is not None:
                     gradients = {name: g * weights[name] for name, g in gradients.items()}
                 squares = [g.double().reshape(len(g), -1).pow(2).sum(1) for g in gradients.values()]
@@ -302,7 +319,7 @@ def _by_vmap(
 
 
 def _one_by_one(
-    model: nn.Module,
+    network: nn.Module,
     parameters: dict[str, Tensor],
     inputs: Tensor,
     scalars: Scalars,
@@ -324,7 +341,7 @@ def _one_by_one(
         return found
 
     rows = []
-    with torch.enable_grad(), plain_kernels(own_type(model)):
-        for example in inputs.split(1):
-            rows.append(with_parameters_of(model, leaves, functools.partial(squares, example=example)))
+    with torch.enable_grad(), plain_kernels(own_type(network)):
+        for example in torch.split(inputs, 1):
+            rows.append(with_parameters_of(network, leaves, functools.partial(squares, example=example)))
     return torch.tensor(rows, dtype=torch.float64, device=inputs.device)

@@ -16,9 +16,14 @@ Projection = Callable[[Tensor], Tensor]
 class Surface(Protocol):
     """A loss as a function of a flat vector: `Landscape`, or one in other coordinates."""
 
-    def theta(self) -> Tensor: ...
-    def value(self, theta: Tensor | None = None) -> float: ...
-    def value_and_gradient(self, theta: Tensor | None = None) -> tuple[float, Tensor]: ...
+    def theta(self) -> Tensor:
+        """Where perturbations start from (d,)."""
+
+    def value(self, theta: Tensor | None = None) -> float:
+        """The loss at `theta` (d,), by default where perturbations start from."""
+
+    def value_and_gradient(self, theta: Tensor | None = None) -> tuple[float, Tensor]:
+        """The loss there and its gradient (d,)."""
 
 
 @dataclass(frozen=True)
@@ -36,13 +41,15 @@ class Ball:
         return vector if size <= self.radius else vector * (self.radius / size)
 
     def size(self, vector: Tensor) -> float:
+        """The norm of a vector (d,)."""
         return float(torch.linalg.vector_norm(vector, math.inf if self.norm == "linf" else 2))
 
     def steepest(self, gradient: Tensor) -> Tensor:
         """The direction of unit size in which a linear function grows most."""
         if self.norm == "linf":
             return gradient.sign()
-        return gradient / torch.linalg.vector_norm(gradient)
+        unit: Tensor = gradient / torch.linalg.vector_norm(gradient)
+        return unit
 
 
 @dataclass(frozen=True)
@@ -63,6 +70,7 @@ class Maximum:
 
     @property
     def halfway(self) -> float:
+        """The best value after half of the steps."""
         return self.course[self.steps // 2]
 
     @property
@@ -92,9 +100,15 @@ def maximise(
 
     Ascents start at the boundary point in the direction of the gradient, at random points of the sphere
     (`restarts` - 1 of them) and at `warm_starts`; see `_ascend`. The best iterate is kept and delta = 0 is always
-    allowed, so the value is never negative. An ascent goes the same way whatever `steps` is. Raises `ValueError`
-    where a loss is not finite. The loss of an iterate is taken from the pass that gives its gradient: an ascent of
-    `steps` steps costs at most `steps` + 1 gradients. `origin`: loss and gradient at theta, where they are known.
+    allowed, so the value is never negative. An ascent goes the same way whatever `steps` is. The loss of an
+    iterate is taken from the pass that gives its gradient: an ascent of `steps` steps costs at most `steps` + 1
+    gradients. `origin`: loss and gradient at theta, where they are known.
+
+    Returns:
+        The best value, where it is attained, and the course of the best ascent.
+
+    Raises:
+        ValueError: a loss that is not finite.
     """
     ball, projected = Ball(radius, norm), projection is not _identity
     theta = landscape.theta()
@@ -168,6 +182,12 @@ def _ascend(
     For convex losses that alone never descends (the generalised power method of Journee et al. 2010). Where a
     step gains nothing, the next goes from the best iterate half of the way, without momentum; two gains
     in a row double the way again. No rule depends on `steps`: twice the steps go on from where half of them end.
+
+    Returns:
+        The course of the best value and the best point.
+
+    Raises:
+        ValueError: a loss that is not finite.
     """
     theta, projected = landscape.theta(), projection is not _identity
     current = previous = best_delta = best_gradient = start
@@ -228,9 +248,12 @@ def average(
 ) -> Average:
     """Mean of L(theta + delta) - L(theta) over the sphere |delta| = radius (within the projection's range).
 
-    With `draw`, perturbations come from there instead. Antithetic pairs
-    [L(+delta) + L(-delta)] / 2 cancel the gradient's term. The standard error covers the
-    directions, not the choice of examples; it is infinite for a single pair.
+    With `draw`, perturbations come from there instead. Antithetic pairs [L(+delta) + L(-delta)] / 2 cancel the
+    gradient's term.
+
+    Returns:
+        The mean and its standard error, which covers the directions, not the choice of examples; it is infinite for
+        a single pair.
     """
     theta = landscape.theta()
     base = landscape.value(theta)

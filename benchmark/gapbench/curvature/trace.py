@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -11,7 +10,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from gapbench.computation.multiaffine import why_not_multiaffine
 from gapbench.computation.tracing import plain_kernels, trace
-from gapbench.curvature.loss import EXAMINED, Landscape, with_parameters_of
+from gapbench.curvature.backward import with_parameters_of
+from gapbench.curvature.loss import EXAMINED, Landscape
 from gapbench.curvature.per_example import squared_gradient_norms, squared_gradient_norms_weighted
 from gapbench_base.errors import NotDefined
 
@@ -29,24 +29,29 @@ class TraceEstimate:
     standard_error: float
     method: str
     gauss_newton: float | None
-    details: dict[str, Any]
+    details: dict[str, object]
 
 
 def gauss_newton_trace(landscape: Landscape, weights: dict[str, Tensor] | None = None) -> float:
     """tr G exactly, G = mean_i J_i' A_i J_i the Gauss-Newton matrix (= true Fisher for both losses).
 
     Cross-entropy: A = diag(p) - p p' = sum_c p_c (e_c - p)(e_c - p)', so tr G = mean_i sum_c
-    |d/dtheta sqrt(p_c) (f_c - p . f)|^2 with p held fixed. Squared loss: A = 1. With `weights` by parameter
-    name sum_j w_j^2 G_jj. Raises `NotDefined` for a network in which examples meet.
+    |d/dtheta sqrt(p_c) (f_c - p . f)|^2 with p held fixed. Squared loss: A = 1.
+
+    Returns:
+        The trace; with `weights` by parameter name sum_j w_j^2 G_jj.
+
+    Raises:
+        NotDefined: examples meet in the network.
     """
     if landscape.mixed is not None:
         raise NotDefined(f"gradients of single examples are not defined: {landscape.mixed}")
     landscape.findings.require_gradient()
-    model, inputs, chunk = landscape.model, landscape.inputs, min(64, landscape.chunk)
+    network, inputs, chunk = landscape.model, landscape.inputs, min(64, landscape.chunk)
     if weights is None:
-        norms = squared_gradient_norms(model, inputs, landscape.scalars, chunk)
+        norms = squared_gradient_norms(network, inputs, landscape.scalars, chunk)
     else:
-        norms = squared_gradient_norms_weighted(model, inputs, landscape.scalars, weights, chunk)
+        norms = squared_gradient_norms_weighted(network, inputs, landscape.scalars, weights, chunk)
     return float(norms.sum() / len(inputs))
 
 
@@ -60,6 +65,9 @@ def hessian_trace(
     (`ALWAYS_EXACT`, `EXACT_OPERATIONS`). Otherwise tr G exactly plus Hutchinson's estimate of tr(H - G) with
     `probes` Rademacher vectors; the standard error covers the probes (not the choice of examples) and is
     absolute. Where single examples have no gradients of their own, Hutchinson's estimate of tr H.
+
+    Returns:
+        The trace, its standard error and the method.
     """
     return _trace(landscape, generator, probes, exact_below, None)
 
@@ -86,7 +94,7 @@ def _trace(
     if obstacle is None:
         value = gauss_newton_trace(landscape, by_name)
         return TraceEstimate(value, 0.0, "gauss_newton", value, {})
-    details: dict[str, Any] = {"not_piecewise_affine": obstacle}
+    details: dict[str, object] = {"not_piecewise_affine": obstacle}
     if landscape.findings.hessian is not None:
         details["hessian_products"] = f"differences of gradients, since {landscape.findings.hessian}"
     d = landscape.dimension
@@ -136,9 +144,12 @@ def exact_is_cheap(landscape: Landscape) -> bool:
 
 
 def why_not_gauss_newton(landscape: Landscape) -> str | None:
-    """None if tr H = tr G: the network is piecewise affine in each parameter tensor, and a test agrees.
+    """Whether tr H = tr G: the network is piecewise affine in each parameter tensor, and a test agrees.
 
     Every chunk is looked at, since a network may branch on its inputs.
+
+    Returns:
+        None if so, else in words why not.
     """
     if landscape.mixed is not None:
         return landscape.mixed
@@ -185,8 +196,8 @@ class GaussNewtonForm:
         self.graphs = [self._graph(inputs) for inputs, _ in landscape.chunks()]
 
     def _graph(self, inputs: Tensor) -> tuple[Tensor, dict[str, Tensor], list[Tensor]]:
-        model = self.landscape.model
-        parameters = {name: p.detach().clone().requires_grad_() for name, p in model.named_parameters()}
+        network = self.landscape.model
+        parameters = {name: p.detach().clone().requires_grad_() for name, p in network.named_parameters()}
 
         def pulled_back(network: torch.nn.Module) -> tuple[Tensor, list[Tensor]]:
             scalars = self.landscape.scalars(network(inputs))
@@ -197,10 +208,11 @@ class GaussNewtonForm:
             return dual, list(gradients)
 
         with torch.enable_grad(), plain_kernels(self.landscape.dtype):
-            dual, gradients = with_parameters_of(model, parameters, pulled_back)
+            dual, gradients = with_parameters_of(network, parameters, pulled_back)
         return dual, parameters, gradients
 
     def __call__(self, vector: Tensor) -> float:
+        """v' G v for a vector v (d,)."""
         total = 0.0
         tangents = list(self.landscape.unflatten(vector).values())
         for dual, parameters, gradients in self.graphs:
@@ -208,7 +220,9 @@ class GaussNewtonForm:
             if not pairs:
                 continue
 
-            def pushed(_: torch.nn.Module, pairs: list[Any] = pairs, dual: Tensor = dual) -> Tensor:
+            def pushed(
+                _: torch.nn.Module, pairs: list[tuple[Tensor, Tensor]] = pairs, dual: Tensor = dual
+            ) -> Tensor:
                 (found,) = torch.autograd.grad(
                     [g for g, _ in pairs], dual, [t for _, t in pairs], retain_graph=True
                 )

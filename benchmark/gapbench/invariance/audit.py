@@ -24,9 +24,19 @@ def audit_measure(
 ) -> list[AuditResult]:
     """Measure a float64 copy of `network` before and after each kind of transformation.
 
-    `measure` gets a network and returns a `Measurement` (of the same data, with the same seed each time). A value
-    counts as unchanged within a relative 1e-4, or within four standard errors of the difference where the proxy
-    states one. `inputs` (n, ...): two of them are used to find the symmetries. `kinds`: see `KINDS`.
+    A value counts as unchanged within a relative 1e-4, or within four standard errors of the difference where the
+    proxy states one.
+
+    Args:
+        measure: network -> `Measurement`, of the same data and with the same seed each time.
+        network: left as it is.
+        inputs: (n, ...), two of which are used to find the symmetries.
+        seed: of the transformations.
+        kinds: see `KINDS`; all by default.
+        strengths: each kind is tried with each; see `Symmetry.transform`.
+
+    Returns:
+        A verdict for each kind and strength.
     """
     return audit_measures({"": measure}, network, inputs, seed=seed, kinds=kinds, strengths=strengths)[""]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import statistics
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
@@ -15,6 +15,11 @@ from gapbench.invariance.audit import Measure, audit_measures
 from gapbench.invariance.results import AuditResult
 from gapbench.proxies.results import Measurement
 from gapbench_base.errors import GapbenchError
+
+if TYPE_CHECKING:
+    from gapbench.population.stored import Member
+    from gapbench.proxies.registry import ProxyEntry
+    from gapbench.sandbox.handover import Handover
 
 Say = Callable[[str], None]
 
@@ -29,13 +34,27 @@ def audit_run(
     seed: int = 0,
     say: Say = lambda text: None,
 ) -> dict[str, Any]:
-    """Audit the proxies of the run's suite (labels `proxies`, all by default) on `networks` of its networks.
+    """Audit the proxies of a run's suite on some of its networks.
 
     The sample takes one network of each task and family in turn, in the order of the plan. For each proxy and
     kind: the median relative change, the rank correlation (tau-b) of the values before and after over the
     sample, and a verdict: "not invariant" if it is so on any network, "invariant" if on all that have the
-    symmetry. Returns the content of `invariances.json`. Raises `GapbenchError` for an unknown label, or a
-    strength that is not positive.
+    symmetry.
+
+    Args:
+        run: the run's directory.
+        networks: size of the sample.
+        proxies: labels of the suite, all by default.
+        strengths: positive; see `Symmetry.transform`.
+        data_dir: the data folder.
+        seed: of the transformations.
+        say: told of progress.
+
+    Returns:
+        The content of `invariances.json`.
+
+    Raises:
+        GapbenchError: an unknown label, or a strength that is not positive.
     """
     from gapbench.population.network import handover_of
     from gapbench.population.stored import open_population
@@ -66,7 +85,10 @@ def audit_run(
             options = checked_options(entry, dict(request.options))
 
             def measure(
-                network: nn.Module, entry: Any = entry, options: Any = options, given: Any = given
+                network: nn.Module,
+                entry: ProxyEntry = entry,
+                options: Mapping[str, Any] = options,
+                given: Handover = given,
             ) -> Measurement:
                 context = make_context(
                     network,
@@ -90,12 +112,12 @@ def audit_run(
     }
 
 
-def _sample(members: Sequence[Any], count: int) -> list[Any]:
+def _sample(members: Sequence[Member], count: int) -> list[Member]:
     """`count` members, taking tasks and families in turn."""
-    groups: dict[tuple[str, str], list[Any]] = defaultdict(list)
+    groups: dict[tuple[str, str], list[Member]] = defaultdict(list)
     for member in members:
         groups[member.configuration.task, member.configuration.family].append(member)
-    chosen: list[Any] = []
+    chosen: list[Member] = []
     while len(chosen) < min(count, len(members)):
         for group in groups.values():
             if group and len(chosen) < count:

@@ -45,7 +45,10 @@ def compared(kind: str, strength: float, before: Measurement, after: Measurement
     """The verdict on one transformation; `before` has a value.
 
     A value counts as unchanged within a relative 1e-4, or within four standard errors of the difference where
-    the proxy states one; the reason then says how small a change could have been seen.
+    the proxy states one.
+
+    Returns:
+        The result; its reason says how small a change could have been seen.
     """
     assert before.value is not None
     if after.status != "ok" or after.value is None:

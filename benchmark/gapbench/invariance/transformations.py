@@ -11,13 +11,14 @@ import torch
 from torch import Tensor, nn
 
 from gapbench.computation.copies import copied
-from gapbench.symmetry.find import Symmetry, find, flat_parameters, with_parameters
+from gapbench.symmetry.find import Symmetry, find
+from gapbench.symmetry.orbit import kinds as kinds_of
+from gapbench.symmetry.parameters import flat_parameters, with_parameters
 from gapbench.symmetry.structure import BatchNormUse, NormUse
-from gapbench.symmetry.transformation import kinds as kinds_of
 from gapbench.symmetry.verification import outputs
 
-# Audit kind -> kinds of families in `gapbench.symmetry`.
-FAMILIES = {
+# Audit kind -> kinds of groups in `gapbench.symmetry`.
+GROUPS = {
     "unit rescaling": ("rescaling of units",),
     "normalisation scale": ("input scale of batch normalisations", "output scale of normalisations"),
     "shifts": (
@@ -31,7 +32,7 @@ FAMILIES = {
     "rotation of the residual stream": ("rotation of the residual stream",),
     "null directions": ("null direction of writers", "null direction of readers"),
 }
-KINDS = (*FAMILIES, "permutation", "logit shift", "logit scale")
+KINDS = (*GROUPS, "permutation", "logit shift", "logit scale")
 
 
 class NotPossible(Exception):
@@ -54,13 +55,22 @@ class Transformer:
         return Transformer(double, example, find(double, example))
 
     def apply(self, kind: str, strength: float, seed: int) -> nn.Module:
-        """A transformed copy. Raises `NotPossible`.
+        """Transform a copy by one kind.
 
-        Strength as in `Symmetry.transform`; for permutations it is ignored, for the logit scale it is the
-        logarithm of the factor.
+        Args:
+            kind: see `KINDS`.
+            strength: as in `Symmetry.transform`; for permutations it is ignored, for the logit scale it is the
+                logarithm of the factor.
+            seed: of the random transformation.
+
+        Returns:
+            The transformed network, in float64.
+
+        Raises:
+            NotPossible: the network has no such transformation.
         """
-        if kind in FAMILIES:
-            present = [k for k in FAMILIES[kind] if k in kinds_of(self.symmetry)]
+        if kind in GROUPS:
+            present = [k for k in GROUPS[kind] if k in kinds_of(self.symmetry)]
             if not present:
                 raise NotPossible("the network has no such symmetry")
             return self.symmetry.transform(seed, strength, present)
@@ -143,7 +153,7 @@ def _interchangeable(symmetry: Symmetry, place: np.ndarray) -> list[np.ndarray]:
     """Groups of channels that every layer meets in the same way."""
     found = symmetry.findings
     seen: dict[int, list[tuple[int, int]]] = defaultdict(list)
-    for number, event in enumerate(found.events):
+    for number, event in enumerate(found.meetings):
         for p, count in zip(*np.unique(place[event.variables], return_counts=True)):
             seen[int(p)].append((number, int(count)))
     by_signature: dict[tuple[tuple[int, int], ...], list[int]] = defaultdict(list)

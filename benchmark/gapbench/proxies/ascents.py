@@ -48,13 +48,11 @@ class Ascents:
 
     def _shared(self, name: str, compute: Callable[[], Maximum]) -> Maximum:
         key = f"{name} maximum, {self.kind} {self.norm} {self.radius!r} {self.steps} {self.restarts}"
-        found: Maximum = self.context.shared(key, compute)
-        return found
+        return self.context.shared(key, compute)
 
     def _origin(self) -> tuple[float, Tensor]:
         key = f"loss and gradient, {self.kind}"
-        found: tuple[float, Tensor] = self.context.shared(key, self.surface.value_and_gradient)
-        return found
+        return self.context.shared(key, self.surface.value_and_gradient)
 
     def _plain(self, options: dict[str, Any]) -> Maximum:
         import torch

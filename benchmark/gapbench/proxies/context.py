@@ -8,7 +8,7 @@ import functools
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from gapbench.symmetry import Symmetry
 
 BATCH = 500
+Result = TypeVar("Result")
 
 
 @dataclass(eq=False)
@@ -94,7 +95,7 @@ class Context:
             if mixed is not None:
                 self.notes["batch"] = f"all examples at once, since {mixed}"
                 size = len(inputs)
-            return torch.cat([self.model(part) for part in inputs.split(size)])
+            return torch.cat([self.model(part) for part in torch.split(inputs, size)])
 
     @functools.cached_property
     def defect(self) -> str:
@@ -148,10 +149,13 @@ class Context:
             raise NotApplicable("inputs that are whole numbers (token ids) have no norm")
         return float(torch.linalg.vector_norm(inputs.double()))
 
-    def shared(self, key: str, compute: Callable[[], Any]) -> Any:
-        """What `compute` returns, computed once for all proxies; each that asks is charged the time it took.
+    def shared(self, key: str, compute: Callable[[], Result]) -> Result:
+        """Compute once for all proxies; each that asks is charged the time it took.
 
         So a proxy's cost does not depend on which others were measured before it.
+
+        Returns:
+            What `compute` returned.
         """
         name, cache = f"shared: {key}", self._cache
         if name not in cache:
@@ -161,21 +165,20 @@ class Context:
             cache[name] = (found, time.perf_counter() - started + borrowed)
         else:
             cache["charged"] = cache.get("charged", 0.0) + cache[name][1]
-        return cache[name][0]
+        shared: Result = cache[name][0]
+        return shared
 
     @property
     def symmetry(self) -> Symmetry:
         """The network's continuous symmetries in eval mode."""
         from gapbench.symmetry import find
 
-        found: Symmetry = self.shared("symmetry", lambda: find(self.model, self.inputs))
-        return found
+        return self.shared("symmetry", lambda: find(self.model, self.inputs))
 
     @property
     def balanced(self) -> Context:
         """The same network at the balanced representative of its orbit. Raises `NotApplicable`."""
-        found: Context = self.shared("balanced", self._balance)
-        return found
+        return self.shared("balanced", self._balance)
 
     def _balance(self) -> Context:
         from gapbench.symmetry.canonical import CannotBalance
@@ -191,14 +194,19 @@ class Context:
     @property
     def balanced_norm(self) -> float:
         """Euclidean norm of the parameters at the balanced representative: an invariant of the orbit."""
-        return float(sum(float(p.double().pow(2).sum()) for p in self.balanced.parameters)) ** 0.5
+        squared = float(sum(float(p.double().pow(2).sum()) for p in self.balanced.parameters))
+        norm: float = squared**0.5
+        return norm
 
     @functools.cached_property
     def normalised_initial(self) -> tuple[nn.Module, bool]:
         """The initial network with batch statistics of the whole training set, and whether it has any.
 
         The statistics of a network at its initialisation, 0 and 1, are not of its activations. Where there are
-        any to estimate this is a copy in eval mode. Raises `NotApplicable` where the initial network is not known.
+        any to estimate this is a copy in eval mode.
+
+        Raises:
+            NotApplicable: the initial network is not known, or its statistics cannot be estimated.
         """
         from gapbench.computation.batch_norm import reestimate_batch_norm
 
@@ -220,7 +228,9 @@ class Context:
         """Linear layers and Lipschitz constant, distances to `zero` or to the `initial` network's layers.
 
         The initial network's batch normalisation is that of the training inputs, as in the trained network.
-        Raises `NotApplicable` where the network has no useful Lipschitz constant.
+
+        Returns:
+            The composition. `NotApplicable` is raised where the network has no useful Lipschitz constant.
         """
         key = f"composition_{reference}"
         if key not in self._cache:

@@ -14,31 +14,34 @@ from torch import Tensor, nn
 
 
 @dataclass
-class Report:
+class GuardReport:
     """What a guarded block changed, in words; everything named here has been restored."""
 
     changes: list[str] = field(default_factory=list)
 
 
 @contextlib.contextmanager
-def guarded(model: nn.Module, seed: int) -> Iterator[Report]:
-    """Run a block with `model` in eval mode and a fixed global random state; compare and restore after.
+def guarded(network: nn.Module, seed: int) -> Iterator[GuardReport]:
+    """Run a block with `network` in eval mode and a fixed global random state; compare and restore after.
 
     The caller's modes, flags, gradients and random states come back whatever happens.
+
+    Yields:
+        A report that is filled when the block ends.
     """
-    report = Report()
-    modes = [(module, module.training) for module in model.modules()]
-    parameters = dict(model.named_parameters())
+    report = GuardReport()
+    modes = [(module, module.training) for module in network.modules()]
+    parameters = dict(network.named_parameters())
     flags = {name: p.requires_grad for name, p in parameters.items()}
     gradients = {name: p.grad for name, p in parameters.items()}
     places: list[tuple[dict[str, Any], str, Tensor]] = []
-    for module in model.modules():
+    for module in network.modules():
         both: tuple[dict[str, Any], ...] = (module._parameters, module._buffers)
         places += [(held, key, t) for held in both for key, t in held.items() if t is not None]
-    tensors = {**parameters, **dict(model.named_buffers())}
+    tensors = {**parameters, **dict(network.named_buffers())}
     before = {name: t.detach().clone() for name, t in tensors.items()}
     outside = _random_states()
-    model.eval()
+    network.eval()
     for p in parameters.values():
         p.grad = None
         if p.is_floating_point():
@@ -54,12 +57,12 @@ def guarded(model: nn.Module, seed: int) -> Iterator[Report]:
                 report.changes.append(f"it changed the {kind} {name}")
                 with torch.no_grad():
                     tensor.copy_(before[name])
-        now = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+        now = {**dict(network.named_parameters()), **dict(network.named_buffers())}
         if now.keys() != tensors.keys() or any(now[name] is not tensors[name] for name in tensors):
             report.changes.append("it replaced parameters or buffers of the network")
             for held, key, tensor in places:
                 held[key] = tensor
-        if any(module.training for module in model.modules()):
+        if any(module.training for module in network.modules()):
             report.changes.append("it left the network in training mode")
         if any(p.grad is not None for p in parameters.values()):
             report.changes.append("it left gradients in the parameters")
@@ -79,21 +82,33 @@ def _equal(a: Tensor, b: Tensor) -> bool:
     return a.shape == b.shape and bool(((a == b) | (a.isnan() & b.isnan())).all())
 
 
-def _random_states() -> dict[str, Any]:
-    states: dict[str, Any] = {
-        "torch": torch.get_rng_state(),
-        "numpy": np.random.get_state(),  # noqa: NPY002
-        "python": random.getstate(),
-    }
-    if torch.cuda.is_available() and torch.cuda.is_initialized():
-        states["cuda"] = torch.cuda.get_rng_state_all()
-    return states
+@dataclass(frozen=True)
+class _RandomStates:
+    """The global random states; `cuda` is empty where no device is in use."""
+
+    torch: Tensor
+    numpy: tuple[Any, ...]
+    python: tuple[Any, ...]
+    cuda: list[Tensor]
 
 
-def _same_states(a: dict[str, Any], b: dict[str, Any]) -> bool:
-    numpy_same = all(np.array_equal(x, y) for x, y in zip(a["numpy"], b["numpy"]))
-    cuda_same = all(torch.equal(x, y) for x, y in zip(a.get("cuda", []), b.get("cuda", [])))
-    return torch.equal(a["torch"], b["torch"]) and numpy_same and a["python"] == b["python"] and cuda_same
+def _random_states() -> _RandomStates:
+    in_use = torch.cuda.is_available() and torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+    return _RandomStates(
+        torch.get_rng_state(),
+        tuple(np.random.get_state(legacy=True)),  # noqa: NPY002
+        random.getstate(),
+        torch.cuda.get_rng_state_all() if in_use else [],
+    )
+
+
+def _same_states(a: _RandomStates, b: _RandomStates) -> bool:
+    return (
+        torch.equal(a.torch, b.torch)
+        and all(np.array_equal(x, y) for x, y in zip(a.numpy, b.numpy))
+        and a.python == b.python
+        and all(torch.equal(x, y) for x, y in zip(a.cuda, b.cuda))
+    )
 
 
 def _seed_all(seed: int) -> None:
@@ -102,9 +117,9 @@ def _seed_all(seed: int) -> None:
     random.seed(seed)
 
 
-def _restore(states: dict[str, Any]) -> None:
-    torch.set_rng_state(states["torch"])
-    np.random.set_state(states["numpy"])  # noqa: NPY002
-    random.setstate(states["python"])
-    if "cuda" in states:
-        torch.cuda.set_rng_state_all(states["cuda"])
+def _restore(states: _RandomStates) -> None:
+    torch.set_rng_state(states.torch)
+    np.random.set_state(states.numpy)  # noqa: NPY002
+    random.setstate(states.python)
+    if states.cuda:
+        torch.cuda.set_rng_state_all(states.cuda)

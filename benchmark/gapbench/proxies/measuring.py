@@ -16,7 +16,7 @@ from gapbench.curvature.heads import check_loss, class_logits, regression_target
 from gapbench.proxies.context import Context
 from gapbench.proxies.guard import guarded
 from gapbench.proxies.memory import PeakMemory
-from gapbench.proxies.preparing import Forward, prepare, prepare_as_it_is
+from gapbench.proxies.preparing import Forward, Prepared, prepare, prepare_as_it_is
 from gapbench.proxies.registry import ProxyEntry, checked_options, proxy_entry
 from gapbench.proxies.results import Estimate, Measurement, MeasurementStatus
 from gapbench_base.errors import GapbenchError, NotDefined
@@ -40,21 +40,33 @@ def measure(
     batch_size: int | None = None,
     **options: Any,
 ) -> Measurement:
-    """Measure the proxy `name` on a trained `network` and its training data.
+    """Measure the proxy `name` on a trained network and its training data.
 
-    `inputs` (n, ...) images, vectors or whole numbers (token ids); `targets` (n,) integer classes for outputs
-    (n, classes), or 0 and 1 for one logit, or (n, *map) for maps and sequences of logits; for `loss` "mse"
-    targets of the outputs' shape or integer classes. Computed on the network's device and in its own type, half
-    precision in a copy of float32 or float64 (`details["dtype"]`); the network is left as it was. `initial` is
-    the network at initialisation, for proxies that need it. `forward(network, inputs)` picks the outputs of a
-    network that returns more than one tensor. Parameters that require no gradient are left out (unless none
-    does), or counted in with `frozen` = "include". `batch_size` examples are evaluated at once and make no
-    difference to a value. `options` are the proxy's own; see `gapbench list proxies`. The same `seed` gives
-    the same value.
+    Computed on the network's device and in its own type, half precision in a copy of float32 or float64
+    (`details["dtype"]`); the network is left as it was. Parameters that require no gradient are left out (unless
+    none does).
 
-    A proxy's own failure is a measurement with status `failed` and a reason, and so are weights, inputs and
-    outputs that are not finite. Raises `GapbenchError` for an unknown proxy or option, and for data that do
-    not fit the network.
+    Args:
+        name: the registered proxy.
+        network: the trained network.
+        inputs: (n, ...) images, vectors or whole numbers (token ids).
+        targets: (n,) integer classes for outputs (n, classes), or 0 and 1 for one logit, or (n, *map) for maps and
+            sequences of logits; for `loss` "mse" targets of the outputs' shape or integer classes.
+        initial: the network at initialisation, for proxies that need it.
+        loss: "cross_entropy" or "mse".
+        seed: the same seed gives the same value.
+        history: of the training, for proxies that need it.
+        sibling: a network trained from another seed, for proxies that need it.
+        unlabelled: inputs without targets, for proxies that need them.
+        forward: (network, inputs) -> outputs, for a network that returns more than one tensor.
+        frozen: "include" counts in parameters that require no gradient.
+        batch_size: examples that are evaluated at once; makes no difference to a value.
+        options: the proxy's own; see `gapbench list proxies`.
+
+    Returns:
+        A proxy's own failure is a measurement with status `failed` and a reason, and so are weights, inputs and
+        outputs that are not finite. `GapbenchError` is raised for an unknown proxy or option, and for data that do
+        not fit the network.
     """
     context = make_context(
         network,
@@ -86,7 +98,64 @@ def make_context(
     batch_size: int | None = None,
     **extras: Any,
 ) -> Context:
-    """A `Context` on the network's device. Raises `GapbenchError` for an unusable network or data."""
+    """Check a network and its data, and put them on the network's device in the type that is computed in.
+
+    Args:
+        network: the trained network, left as it is.
+        inputs: (n, ...) the training examples to differentiate on.
+        targets: (n,), (n, *map) or, for "mse", of the outputs' shape.
+        all_inputs: (N, ...) the whole training set, where it is more than `inputs`.
+        all_targets: its targets.
+        loss: "cross_entropy" or "mse".
+        forward: picks the outputs of a network that returns more than one tensor.
+        frozen: "exclude" or "include" parameters that require no gradient.
+        batch_size: how many examples are evaluated at once; None: as many as is usual.
+        extras: further fields of `Context`: `initial`, `sibling`, `history`, `unlabelled`.
+
+    Returns:
+        The context that proxies are measured in. `GapbenchError` is raised for an unusable network, or data that do
+        not fit it; the message says what and why.
+    """
+    _check_tensors(inputs, targets)
+    prepared = prepare(network, forward, frozen)
+    for role in ("initial", "sibling"):
+        if extras.get(role) is not None:
+            extras[role] = _alike(role, extras[role], network, prepared, forward, frozen)
+    _check_data(inputs, targets, loss, batch_size)
+    device = next(prepared.network.parameters()).device
+
+    def placed(tensor: Tensor) -> Tensor:
+        return tensor.to(device=device, dtype=prepared.dtype if tensor.is_floating_point() else torch.int64)
+
+    def placed_or_none(tensor: Tensor | None) -> Tensor | None:
+        return None if tensor is None else placed(tensor)
+
+    placed_inputs, placed_targets = (
+        placed(inputs).clone(),
+        placed(targets),
+    )  # a network may write to its inputs
+    unlabelled = placed_or_none(extras.pop("unlabelled", None))
+    outputs = _outputs(prepared.network, placed_inputs)
+    if "precision" in prepared.notes:
+        _check_precise_copy(network, forward, placed_inputs, outputs)
+    return Context(
+        model=prepared.network,
+        inputs=placed_inputs,
+        targets=placed_targets,
+        num_classes=_classes(outputs, placed_targets, loss),
+        generator=torch.Generator(),
+        loss=loss,
+        all_inputs=placed_or_none(all_inputs),
+        all_targets=placed_or_none(all_targets),
+        unlabelled=unlabelled,
+        batch_size=batch_size,
+        notes={"dtype": str(prepared.dtype).removeprefix("torch."), **prepared.notes},
+        **extras,
+    )
+
+
+def _check_tensors(inputs: Tensor, targets: Tensor) -> None:
+    """Raise `GapbenchError` where the data are no real tensors, or nothing can be differentiated."""
     for role, data in (("inputs", inputs), ("targets", targets)):
         if not isinstance(data, Tensor):
             raise GapbenchError(f"The {role} must be a torch.Tensor, not {type(data).__name__}.")
@@ -96,19 +165,10 @@ def make_context(
         raise GapbenchError(
             "Derivatives cannot be taken within torch.inference_mode(): leave it before measuring."
         )
-    prepared = prepare(network, forward, frozen)
-    for role in ("initial", "sibling"):
-        other = extras.get(role)
-        if other is None:
-            continue
-        alike = prepare(other, forward, frozen, like=network)
-        extras[role] = (
-            alike.network if alike.dtype == prepared.dtype else copied(alike.network).to(prepared.dtype)
-        )
-        if _shapes(extras[role]) != _shapes(prepared.network):
-            raise GapbenchError(
-                f"The {role} network does not have the same parameters (names and shapes) as the trained one."
-            )
+
+
+def _check_data(inputs: Tensor, targets: Tensor, loss: str, batch_size: int | None) -> None:
+    """Raise `GapbenchError` for data and options that do not fit each other."""
     check_loss(loss)
     whole = isinstance(batch_size, int) and not isinstance(batch_size, bool)
     if batch_size is not None and not (whole and batch_size >= 1):
@@ -119,44 +179,32 @@ def make_context(
         raise GapbenchError(f"{len(inputs)} inputs and {len(targets)} targets: give one target an input.")
     if loss == "cross_entropy" and targets.is_floating_point():
         raise GapbenchError("Cross-entropy needs integer classes as targets.")
-    device = next(prepared.network.parameters()).device
 
-    def placed(tensor: Tensor | None) -> Tensor | None:
-        if tensor is None:
-            return None
-        return tensor.to(device=device, dtype=prepared.dtype if tensor.is_floating_point() else torch.int64)
 
-    placed_inputs, placed_targets = placed(inputs), placed(targets)
-    assert placed_inputs is not None
-    assert placed_targets is not None
-    placed_inputs = placed_inputs.clone()  # a network may write to its inputs
-    outputs = _outputs(prepared.network, placed_inputs)
-    if "precision" in prepared.notes:
-        _check_precise_copy(network, forward, placed_inputs, outputs)
-    if loss == "mse":
-        regression_targets(outputs, placed_targets[: len(outputs)])
-        if not placed_targets.is_floating_point() and outputs.dim() == 2 and outputs.shape[1] > 1:
-            _check_classes(placed_targets, outputs.shape[1])
-        classes = outputs.shape[-1] if outputs.dim() > 1 else 1
-    else:
+def _alike(
+    role: str, other: nn.Module, network: nn.Module, prepared: Prepared, forward: Forward | None, frozen: str
+) -> nn.Module:
+    """Another network of the same parameters, prepared as `network` was, in its type."""
+    alike = prepare(other, forward, frozen, like=network)
+    same_type = alike.dtype == prepared.dtype
+    result = alike.network if same_type else copied(alike.network).to(prepared.dtype)
+    if _shapes(result) != _shapes(prepared.network):
+        raise GapbenchError(
+            f"The {role} network does not have the same parameters (names and shapes) as the trained one."
+        )
+    return result
+
+
+def _classes(outputs: Tensor, targets: Tensor, loss: str) -> int:
+    """The number of classes, or of outputs for regression; the targets are checked to fit."""
+    if loss != "mse":
         classes = class_logits(outputs, tuple(targets.shape[1:])).shape[2]
-        _check_classes(placed_targets, classes)
-    unlabelled = placed(extras.pop("unlabelled", None))
-    notes = {"dtype": str(prepared.dtype).removeprefix("torch."), **prepared.notes}
-    return Context(
-        model=prepared.network,
-        inputs=placed_inputs,
-        targets=placed_targets,
-        num_classes=classes,
-        generator=torch.Generator(),
-        loss=loss,
-        all_inputs=placed(all_inputs),
-        all_targets=placed(all_targets),
-        unlabelled=unlabelled,
-        batch_size=batch_size,
-        notes=notes,
-        **extras,
-    )
+        _check_classes(targets, classes)
+        return classes
+    regression_targets(outputs, targets[: len(outputs)])
+    if not targets.is_floating_point() and outputs.dim() == 2 and outputs.shape[1] > 1:
+        _check_classes(targets, outputs.shape[1])
+    return outputs.shape[-1] if outputs.dim() > 1 else 1
 
 
 def _check_precise_copy(network: nn.Module, forward: Forward | None, inputs: Tensor, outputs: Tensor) -> None:
@@ -221,7 +269,7 @@ def measure_in(context: Context, entry: ProxyEntry, options: Mapping[str, Any], 
     context._cache["charged"] = 0.0
     memory = PeakMemory(context.inputs.device)
     started = time.perf_counter()
-    result: Any = None
+    result: object = None
     failure = not_applicable = ""
     with guarded(context.model, named_seed("guard", seed)) as report:
         try:
@@ -265,10 +313,10 @@ def measure_in(context: Context, entry: ProxyEntry, options: Mapping[str, Any], 
         return measurement("failed", str(error))
 
 
-def _estimate(result: Any) -> Estimate:
+def _estimate(result: object) -> Estimate:
     """Check what a proxy returned; raises `ValueError` saying what was wrong."""
     if not isinstance(result, Estimate):
-        result = Estimate(result)
+        return Estimate(_number(result, "value"))
     value = _number(result.value, "value")
     error = None if result.standard_error is None else _number(result.standard_error, "standard error")
     if error is not None and error < 0:
@@ -278,7 +326,7 @@ def _estimate(result: Any) -> Estimate:
     return Estimate(value, error, result.details)
 
 
-def _number(value: Any, what: str) -> float:
+def _number(value: object, what: str) -> float:
     if isinstance(value, Tensor):
         if value.numel() != 1 or value.dim() > 0:
             raise ValueError(f"the {what} is a tensor of shape {tuple(value.shape)}, not a number")

@@ -24,6 +24,7 @@ class PeakMemory:
                 self.start = None
 
     def rise(self) -> float | None:
+        """By how many bytes the peak rose since the start; None where it cannot be read."""
         if self.start is None:
             return None
         if self.device.type == "cuda":

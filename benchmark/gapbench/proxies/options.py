@@ -33,7 +33,7 @@ def count(name: str, value: int, least: int) -> int:
 
 
 def norm_of(norm: str) -> str:
-    """ "l2" or "linf"."""
+    """The norm, "l2" or "linf"."""
     if norm not in ("l2", "linf"):
         raise ValueError(f"norm = {norm!r} must be 'l2' or 'linf'")
     return norm
@@ -42,8 +42,12 @@ def norm_of(norm: str) -> str:
 def group_of(context: Context) -> Symmetry:
     """The group that a quotient proxy divides by.
 
-    Raises `NotApplicable` where nothing was found because operations were not understood, or what was found did
-    not keep the function: the value would be that of the full space under another name.
+    Returns:
+        The network's symmetries.
+
+    Raises:
+        NotApplicable: nothing was found because operations were not understood, or what was found did not keep the
+            function: the value would be that of the full space under another name.
     """
     symmetry = context.symmetry
     if not symmetry.dimension and (symmetry.uncovered or symmetry.dropped):
@@ -61,7 +65,7 @@ def _missing(symmetry: Symmetry) -> str:
 
 
 def coverage(symmetry: Symmetry) -> str:
-    """ "whole group", "no symmetry found", or "partly covered: " and what was not."""
+    """In words: "whole group", "no symmetry found", or "partly covered: " and what was not."""
     if symmetry.uncovered or symmetry.dropped:
         return f"partly covered: {_missing(symmetry)}"
     return "whole group" if symmetry.dimension else "no symmetry found"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -34,6 +33,7 @@ class Adapted(nn.Module):
         self.pick = forward
 
     def forward(self, inputs: Tensor) -> Tensor:
+        """The picked outputs on `inputs` (n, ...)."""
         return self.pick(self.network, inputs)
 
 
@@ -48,8 +48,13 @@ def prepare(
     Data-parallel and compiled networks are unwrapped. Parameters of half precision or of several types are
     copied to float32 (float64 for up to `TINY` parameters, and where some are float64). Parameters that do
     not require a gradient become constants, unless `frozen` is "include" or no parameter requires one; `like`
-    names another network whose flags count instead. Raises `GapbenchError` for scripted, complex and empty
-    networks.
+    names another network whose flags count instead.
+
+    Returns:
+        The network itself where nothing has to change, else a copy.
+
+    Raises:
+        GapbenchError: scripted, complex and empty networks.
     """
     if frozen not in ("exclude", "include"):
         raise GapbenchError(f"frozen = {frozen!r} must be 'exclude' or 'include'.")
@@ -93,16 +98,18 @@ def prepare_as_it_is(network: nn.Module, forward: Forward | None = None) -> nn.M
     return network if forward is None else Adapted(network, forward)
 
 
-def _unwrapped(network: Any) -> nn.Module:
+def _unwrapped(network: object) -> nn.Module:
     if not isinstance(network, nn.Module):
         raise GapbenchError(f"The network must be a torch.nn.Module, not {type(network).__name__}.")
+    inner: nn.Module = network
     while True:
-        if isinstance(network, nn.DataParallel | nn.parallel.DistributedDataParallel):
-            network = network.module
-        elif isinstance(getattr(network, "_orig_mod", None), nn.Module):
-            network = network._orig_mod
+        compiled = getattr(inner, "_orig_mod", None)
+        if isinstance(inner, nn.DataParallel | nn.parallel.DistributedDataParallel):
+            inner = inner.module
+        elif isinstance(compiled, nn.Module):
+            inner = compiled
         else:
-            return network
+            return inner
 
 
 def _check(network: nn.Module) -> None:

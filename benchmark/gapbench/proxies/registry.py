@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib
 import inspect
 import re
 from collections.abc import Callable
@@ -12,12 +11,14 @@ from typing import Any, TypeVar
 
 from gapbench_base import plugins
 from gapbench_base.errors import GapbenchError
+from gapbench_base.scanning import modules_of
 from gapbench_base.suggestions import did_you_mean
 
 DIRECTIONS = ("worse", "better")
 NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 """What a proxy may be called."""
-BUILT_IN = ("norms", "margins", "sharpness", "hessian", "adaptive", "geodesic", "balanced", "baselines")
+CATALOGUE = "gapbench.proxies.catalogue"
+"""The package whose modules register the built-in proxies."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class ProxyEntry:
     """
 
     name: str
-    function: Callable[..., Any]
+    function: Callable[..., object]
     version: int
     higher_means: str
     reference: str | None
@@ -42,7 +43,7 @@ class ProxyEntry:
 _ENTRIES: dict[str, ProxyEntry] = {}
 _broken: list[tuple[str, str]] = []
 _loaded = False
-Function = TypeVar("Function", bound=Callable[..., Any])
+Function = TypeVar("Function", bound=Callable[..., object])
 
 
 def proxy(
@@ -53,6 +54,18 @@ def proxy(
     The function returns a float or an `Estimate`, or raises `NotApplicable` with a reason. Keyword-only
     parameters with defaults are its options. Raise `version` with every change that moves values. Registering
     the same name from the same place again replaces the entry; from another place it is an error.
+
+    Args:
+        name: lower-case letters, digits and `_`.
+        version: of what the proxy computes.
+        higher_means: "worse" where a larger value predicts a larger gap, or "better".
+        reference: where it is defined.
+
+    Returns:
+        A decorator that leaves the function as it is.
+
+    Raises:
+        GapbenchError: an argument that cannot be, or a name that is taken.
     """
     if not NAME.fullmatch(name):
         raise GapbenchError(
@@ -79,7 +92,7 @@ def proxy(
 
 
 def _entry(
-    name: str, function: Callable[..., Any], version: int, higher_means: str, reference: str | None
+    name: str, function: Callable[..., object], version: int, higher_means: str, reference: str | None
 ) -> ProxyEntry:
     options = {}
     for parameter in list(inspect.signature(function).parameters.values())[1:]:
@@ -105,8 +118,7 @@ def _load_built_in() -> None:
     global _loaded
     if not _loaded:
         _loaded = True
-        for module in BUILT_IN:
-            importlib.import_module(f"gapbench.proxies.{module}")
+        modules_of(CATALOGUE)
         _broken.extend(plugins.load("gapbench.proxies")[1])
 
 

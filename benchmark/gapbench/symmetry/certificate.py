@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
-from gapbench.symmetry.families import Mixing, ReaderNulls, WriterNulls
-from gapbench.symmetry.rank import shift_kinds
+from gapbench.symmetry.groups.mixing import Mixing
+from gapbench.symmetry.groups.null_directions import ReaderNulls, WriterNulls
+from gapbench.symmetry.orbit import Orbit, keys_of, kinds, orbit_of, remove
+from gapbench.symmetry.parameters import with_parameters, write_parameters
 from gapbench.symmetry.structure import BatchNormUse, NormUse
+from gapbench.symmetry.transformation import generator_of_norm, transformed
 from gapbench.symmetry.verification import ACCEPTED, change, double_copy, outputs, probes
-
-if TYPE_CHECKING:
-    from gapbench.symmetry.find import Symmetry
 
 TOGETHER = "all kinds together"
 STRENGTH, SMALL_STRENGTH = 0.5, 1e-3
@@ -27,7 +25,7 @@ LAYER_SCALE = 0.1  # what the special point sets layer scales to
 class Certificate:
     """`error`: the largest change of an output under a random transformation, relative to the outputs' scale.
 
-    `by_kind` lists it for each kind of family, and for all kinds together; `moved` how far the parameters
+    `by_kind` lists it for each kind of group, and for all kinds together; `moved` how far the parameters
     went, relative to their norm. Each is the largest over three points: the network's own parameters,
     generic ones, and the special values that fresh networks have (shifts zero, gains one).
     """
@@ -39,72 +37,69 @@ class Certificate:
 
     @property
     def passed(self) -> bool:
+        """Whether no output changed by more than rounding in float64."""
         return self.error <= ACCEPTED
 
 
 @dataclass(frozen=True)
-class Point:
-    """A float64 network on the same computation, with its families and its outputs on `inputs`."""
+class TrialPoint:
+    """A float64 network on the same computation, with its groups and its outputs on `inputs`."""
 
     name: str
-    symmetry: Symmetry
+    orbit: Orbit
     inputs: Tensor
     before: Tensor
 
     def change(self, theta: Tensor) -> float:
         """Change of the outputs when the parameters become `theta` (d,)."""
-        from gapbench.symmetry.find import with_parameters
-
-        moved = with_parameters(self.symmetry.network, theta)
-        return change(self.before, outputs(moved, self.inputs, self.symmetry.logit_shift))
+        moved = with_parameters(self.orbit.network, theta)
+        return change(self.before, outputs(moved, self.inputs, self.orbit.logit_shift))
 
 
 def points(
-    symmetry: Symmetry, seed: int, names: Sequence[str] = ("own", "generic", "special")
-) -> Iterator[Point]:
-    """The points at which families are tried, one after the other, since each holds a copy of the network.
+    orbit: Orbit, seed: int, names: Sequence[str] = ("own", "generic", "special")
+) -> Iterator[TrialPoint]:
+    """The points at which groups are tried, one after the other, since each holds a copy of the network.
 
-    What was dropped from `symmetry` is dropped there too.
+    Yields:
+        The points that give finite outputs. What was removed from `orbit` is removed there too.
     """
-    from gapbench.symmetry.find import build
-
     makers: dict[str, Callable[[], nn.Module]] = {
-        "own": lambda: double_copy(symmetry.network),
-        "generic": lambda: generic_copy(symmetry.network, seed),
-        "special": lambda: special_copy(symmetry, seed),
+        "own": lambda: double_copy(orbit.network),
+        "generic": lambda: generic_copy(orbit.network, seed),
+        "special": lambda: special_copy(orbit, seed),
     }
-    example = symmetry.example.double() if symmetry.example.is_floating_point() else symmetry.example
+    example = orbit.example.double() if orbit.example.is_floating_point() else orbit.example
     for name in names:
         network = makers[name]()
         if name == "own":
-            there = replace(symmetry, network=network, example=example)
+            there = replace(orbit, network=network, example=example)
         else:
-            there = build(network, example, symmetry.logit_shift)
-            remove(there, symmetry.removed)
+            there = orbit_of(network, example, orbit.logit_shift)
+            remove(there, orbit.removed)
         # Random inputs only where the network has its own weights: elsewhere they add nothing.
         inputs = probes(example) if name == "own" else example[:2]
-        before = outputs(network, inputs, symmetry.logit_shift)
+        before = outputs(network, inputs, orbit.logit_shift)
         if name == "own" or bool(before.isfinite().all()):
-            yield Point(name, there, inputs, before)
+            yield TrialPoint(name, there, inputs, before)
         del network, there, before  # before the next copy is made
 
 
-def certify(
-    symmetry: Symmetry, seed: int, names: Sequence[str] = ("own", "generic", "special")
-) -> Certificate:
-    """Transform float64 copies by each kind of family, and by all together, and compare outputs.
+def certify(orbit: Orbit, seed: int, names: Sequence[str] = ("own", "generic", "special")) -> Certificate:
+    """Transform float64 copies by each kind of group, and by all together, and compare outputs.
 
     At the generic point tensors that are constant (heads at zero, affine parameters at one) get random values,
     since a network that does not look at a parameter would certify anything; at the special point shifts are
     zero and gains one, since decisions that are taken there are not seen at generic ones.
-    """
-    from gapbench.symmetry.transformation import kinds, transformed
 
+    Returns:
+        The largest changes over the points of these `names`.
+    """
     errors: dict[str, float] = {}
     moved: dict[str, float] = {}
     by_point: dict[str, float] = {}
-    for point in points(symmetry, seed, names):
-        there = point.symmetry
+    for point in points(orbit, seed, names):
+        there = point.orbit
         theta = there.bound.theta
         size = float(theta.norm()) or 1.0
         present = kinds(there)
@@ -128,69 +123,29 @@ def certify(
     return Certificate(max(errors.values(), default=0.0), errors, moved, by_point)
 
 
-def _key(kind: str, indices: Sequence[np.ndarray]) -> tuple[str, bytes]:
-    """A name for a family that does not depend on the point at which it was found."""
-    return kind, b"".join(np.sort(index, axis=None).tobytes() for index in indices)
-
-
-def _keys(symmetry: Symmetry) -> dict[str, list[tuple[str, bytes]]]:
-    detected = symmetry.detected
-    return {
-        "spaces": [_key("space", [s.index for s in space.slots]) for space in detected.spaces],
-        "writer_nulls": [_key("writer", [n.index]) for n in detected.writer_nulls],
-        "reader_nulls": [_key("reader", [n.index]) for n in detected.reader_nulls],
-    }
-
-
-def remove(symmetry: Symmetry, removed: frozenset[tuple[str, bytes]]) -> None:
-    """Take families out of a detection: null directions and mixings singly, the rest kind by kind."""
-    from gapbench.symmetry.bound import bind
-
-    if not removed:
-        return
-    detected = symmetry.detected
-    for name, keys in _keys(symmetry).items():
-        kept = [item for item, key in zip(getattr(detected, name), keys) if key not in removed]
-        setattr(detected, name, kept)
-    gone = {kind for kind, what in removed if what == b""}
-    bad = [v for v, kind in detected.kinds.items() if kind in gone]
-    if bad:
-        for name in ("representative", "rescalable"):
-            values = getattr(detected, name)
-            setattr(detected, name, np.where(np.isin(values, bad), 0, values))
-    kinds = shift_kinds(symmetry.bound.shifts, symmetry.findings)
-    keep = np.array([kind not in gone for kind in kinds], bool)
-    if not keep.all():
-        symmetry.solution = replace(
-            symmetry.solution, values=symmetry.solution.values[:, keep], count=int(keep.sum())
-        )
-    symmetry.removed |= removed
-    symmetry.bound = bind(symmetry.bound.theta, symmetry.findings, detected, symmetry.solution)
-
-
 def drop_failing(
-    symmetry: Symmetry, seed: int = 0, names: Sequence[str] = ("own", "generic", "special")
+    orbit: Orbit, seed: int = 0, names: Sequence[str] = ("own", "generic", "special")
 ) -> Certificate:
-    """Certify, and take out of the detection every family whose transformation changes the function.
+    """Certify, and take out of the orbit every group whose transformation changes the function.
 
     Null directions and mixings are tried one by one, rescalings and shifts kind by kind; kinds that fail only
-    together go in order of the parameters that they move. What goes is listed in `symmetry.dropped`. The
-    certificate returned has passed, or nothing is left.
-    """
-    from gapbench.symmetry.transformation import kinds
+    together go in order of the parameters that they move. What goes is listed in `orbit.dropped`.
 
-    certificate = certify(symmetry, seed, names)
+    Returns:
+        The certificate of what is left; it has passed, or nothing is left.
+    """
+    certificate = certify(orbit, seed, names)
     while not certificate.passed:
         failing = {kind for kind, error in certificate.by_kind.items() if not error <= ACCEPTED}
         kinds_failing = failing - {TOGETHER}
-        single = _failing_one_by_one(symmetry, seed, names, kinds_failing)
-        kinds_failing = kinds_failing or {_first_to_go(kinds(symmetry))}
+        single = _failing_one_by_one(orbit, seed, names, kinds_failing)
+        kinds_failing = kinds_failing or {_first_to_go(kinds(orbit))}
         gone: set[tuple[str, bytes]] = set()
         for kind in kinds_failing:
-            gone |= single.get(kind) or _whole(symmetry, kind)
-        symmetry.dropped += sorted(kinds_failing - set(symmetry.dropped))
-        remove(symmetry, frozenset(gone))
-        certificate = certify(symmetry, seed, names)
+            gone |= single.get(kind) or _whole(orbit, kind)
+        orbit.dropped += sorted(kinds_failing - set(orbit.dropped))
+        remove(orbit, frozenset(gone))
+        certificate = certify(orbit, seed, names)
     return certificate
 
 
@@ -203,9 +158,9 @@ def _first_to_go(present: list[str]) -> str:
     return next((kind for kind in order if kind in present), present[0])
 
 
-def _whole(symmetry: Symmetry, kind: str) -> set[tuple[str, bytes]]:
-    """Keys of all families of a kind."""
-    detected, named = symmetry.detected, _keys(symmetry)
+def _whole(orbit: Orbit, kind: str) -> set[tuple[str, bytes]]:
+    """Keys of all groups of a kind."""
+    detected, named = orbit.detected, keys_of(orbit)
     keys = {(kind, b"")}
     keys |= {key for space, key in zip(detected.spaces, named["spaces"]) if space.kind == kind}
     keys |= {key for null, key in zip(detected.writer_nulls, named["writer_nulls"]) if null.kind == kind}
@@ -215,16 +170,14 @@ def _whole(symmetry: Symmetry, kind: str) -> set[tuple[str, bytes]]:
 
 
 def _failing_one_by_one(
-    symmetry: Symmetry, seed: int, names: Sequence[str], failing: set[str]
+    orbit: Orbit, seed: int, names: Sequence[str], failing: set[str]
 ) -> dict[str, set[tuple[str, bytes]]]:
     """By kind, keys of the null directions and mixings that change the function at some point."""
-    from gapbench.symmetry.transformation import generator_of_norm
-
     removed: dict[str, set[tuple[str, bytes]]] = {}
     generator = torch.Generator().manual_seed(seed)
-    for point in points(symmetry, seed, names):
-        bound = point.symmetry.bound
-        keys = _keys(point.symmetry)
+    for point in points(orbit, seed, names):
+        bound = point.orbit.bound
+        keys = keys_of(point.orbit)
         parts: dict[str, Sequence[Mixing | WriterNulls | ReaderNulls]] = {
             "spaces": bound.mixings,
             "writer_nulls": bound.writer_nulls,
@@ -263,10 +216,10 @@ def generic_copy(network: nn.Module, seed: int) -> nn.Module:
     return result
 
 
-def special_copy(symmetry: Symmetry, seed: int) -> nn.Module:
+def special_copy(orbit: Orbit, seed: int) -> nn.Module:
     """A generic copy with the gains, shifts and statistics of a fresh network: ones, zeros, layer scale small."""
-    result = generic_copy(symmetry.network, seed)
-    found = symmetry.findings
+    result = generic_copy(orbit.network, seed)
+    found = orbit.findings
     values = torch.cat([p.detach().reshape(-1) for p in result.parameters()])
     norms: list[NormUse | BatchNormUse] = [*found.norms, *found.batch_norms]
     for norm in norms:
@@ -274,11 +227,8 @@ def special_copy(symmetry: Symmetry, seed: int) -> nn.Module:
         values[torch.from_numpy(norm.bias[norm.bias >= 0]).to(values.device)] = 0.0
     for scale in found.scales:
         values[torch.from_numpy(scale.weight[scale.weight >= 0]).to(values.device)] = LAYER_SCALE
+    write_parameters(result, values)
     with torch.no_grad():
-        start = 0
-        for p in result.parameters():
-            p.copy_(values[start : start + p.numel()].reshape(p.shape))
-            start += p.numel()
         for module in result.modules():
             mean, var = getattr(module, "running_mean", None), getattr(module, "running_var", None)
             if isinstance(mean, Tensor) and isinstance(var, Tensor):

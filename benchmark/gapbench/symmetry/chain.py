@@ -13,7 +13,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from gapbench.symmetry.families import Family, Mixing
+from gapbench.symmetry.groups.group import Group
+from gapbench.symmetry.groups.mixing import Mixing
 
 LARGEST = 1500  # entries of the product
 INDEPENDENT = 1e-12  # eigenvalues of J J', relative to the largest
@@ -21,19 +22,24 @@ INDEPENDENT = 1e-12  # eigenvalues of J J', relative to the largest
 Project = Callable[[Tensor], Tensor]
 
 
-def chain_projection(families: list[Family], dimension: int) -> Project | None:
-    """z (d,) -> P z, or None where the families are not those of one chain with a small product.
+def chain_projection(groups: list[Group], dimension: int) -> Project | None:
+    """Project in closed form where the groups are those of one chain of linear layers with a small product.
 
-    `dimension` is the rank of the families' tangents: where J's rank at these parameters does not leave
-    exactly as much, as for layers that have lost rank, the answer is None.
+    Args:
+        groups: all groups of the orbit.
+        dimension: the rank of their tangents. Where J's rank at these parameters does not leave exactly as much,
+            as for layers that have lost rank, nothing is returned.
+
+    Returns:
+        z (d,) -> P z (d,), or None where this form does not apply.
     """
-    layers = _layers(families)
+    layers = _layers(groups)
     if layers is None:
         return None
     rows, columns = layers[-1].shape[0], layers[0].shape[1]
     if rows * columns > LARGEST:
         return None
-    theta = next(f.theta for f in families if isinstance(f, Mixing))
+    theta = next(f.theta for f in groups if isinstance(f, Mixing))
     weights = [theta[index] for index in layers]
     after, before = [torch.eye(rows).to(weights[0])], [torch.eye(columns).to(weights[0])]
     for w in reversed(weights[1:]):
@@ -62,18 +68,18 @@ def chain_projection(families: list[Family], dimension: int) -> Project | None:
     return lambda z: once(once(z))  # the second pass removes the rounding of the first
 
 
-def _layers(families: list[Family]) -> list[Tensor] | None:
+def _layers(groups: list[Group]) -> list[Tensor] | None:
     """Positions (out, in) of W_1, ..., W_L, or None."""
     following: dict[bytes, tuple[Tensor, Tensor]] = {}
-    for family in families:
-        if not isinstance(family, Mixing) or family.space.algebra != "gl" or len(family.indices) != 2:
+    for group in groups:
+        if not isinstance(group, Mixing) or group.space.algebra != "gl" or len(group.indices) != 2:
             return None
-        if any(f is not None for f in family.scaled) or any(o is not None for o in family.offsets):
+        if any(f is not None for f in group.scaled) or any(o is not None for o in group.offsets):
             return None
-        duals = [slot.dual for slot in family.space.slots]
+        duals = [slot.dual for slot in group.space.slots]
         if sorted(duals) != [False, True]:
             return None
-        writer, reader = family.indices[duals.index(False)], family.indices[duals.index(True)].T
+        writer, reader = group.indices[duals.index(False)], group.indices[duals.index(True)].T
         following[_key(writer)] = (writer, reader)
     starts = set(following) - {_key(reader) for _, reader in following.values()}
     if len(starts) != 1:

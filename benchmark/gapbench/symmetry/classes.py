@@ -55,9 +55,10 @@ class TiedVariables:
         self.tie(variables, np.zeros(1, np.int64))
 
     def resolve(self) -> tuple[Ids, NDArray[np.int64]]:
-        """(representative, sign) of each variable: x = sign * x_representative; representative 0 means x = 0.
+        """Resolve all relations, on the double cover: nodes +x and -x; x = 0 where both fall together.
 
-        Works on the double cover: nodes +x and -x; x = 0 where both fall together.
+        Returns:
+            (representative, sign) of each variable: x = sign * x_representative; representative 0 means x = 0.
         """
         n = self.count
         left = np.concatenate([*self._left, np.zeros(1, np.int64)])

@@ -10,7 +10,7 @@ from gapbench.symmetry.classes import Ids, TiedVariables
 
 
 @dataclass(frozen=True)
-class Row:
+class Relation:
     """sum_i coefficients_i x_variables_i = 0."""
 
     variables: Ids
@@ -26,11 +26,12 @@ class Expressions:
     def __init__(self) -> None:
         self.tied = TiedVariables()
         self.sums: list[np.ndarray] = []  # (m, 3): x_0 = x_1 + x_2
-        self.rows: list[Row] = []
+        self.rows: list[Relation] = []
         self.weighted = False  # a relation has parameters as coefficients
         self._interned: dict[tuple[object, ...], int] = {}
 
     def new(self, count: int) -> Ids:
+        """`count` free variables."""
         return self.tied.new(count)
 
     def _intern(self, keys: list[tuple[object, ...]]) -> tuple[Ids, list[int]]:
@@ -51,7 +52,8 @@ class Expressions:
         if fresh:
             chosen = pairs[open_][fresh]
             self.sums.append(np.stack([found[fresh], chosen[:, 0], chosen[:, 1]], axis=1))
-        return result[back].reshape(left.shape)
+        total: Ids = result[back].reshape(left.shape)
+        return total
 
     def scale(self, expressions: Ids, factor: float) -> Ids:
         """factor * x, elementwise."""
@@ -63,7 +65,7 @@ class Expressions:
         found, fresh = self._intern([("times", factor, int(a)) for a in unique[open_]])
         result[open_] = found
         for i in fresh:
-            self.rows.append(Row(np.array([found[i], unique[open_][i]]), np.array([1.0, -factor])))
+            self.rows.append(Relation(np.array([found[i], unique[open_][i]]), np.array([1.0, -factor])))
         return result[back].reshape(expressions.shape)
 
     def mean(self, expressions: Ids) -> Ids:
@@ -79,7 +81,7 @@ class Expressions:
                 variables, counts = np.unique(chosen[i], return_counts=True)
                 kept = variables != 0
                 self.rows.append(
-                    Row(
+                    Relation(
                         np.concatenate([found[i : i + 1], variables[kept]]),
                         np.concatenate([[1.0], -counts[kept] / expressions.shape[1]]),
                     )
@@ -93,7 +95,9 @@ class Expressions:
             kept = (variables != 0) & (coefficients != 0)
             self.weighted = self.weighted or bool(kept.any())
             self.rows.append(
-                Row(np.concatenate([found, variables[kept]]), np.concatenate([[1.0], -coefficients[kept]]))
+                Relation(
+                    np.concatenate([found, variables[kept]]), np.concatenate([[1.0], -coefficients[kept]])
+                )
             )
         return int(found[0])
 

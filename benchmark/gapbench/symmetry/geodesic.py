@@ -17,8 +17,9 @@ import torch
 from torch import Tensor
 
 from gapbench.curvature.loss import Landscape
-from gapbench.symmetry.families import Mixing, RelativeRescaling
-from gapbench.symmetry.find import Symmetry
+from gapbench.symmetry.groups.mixing import Mixing
+from gapbench.symmetry.groups.rescaling import RelativeRescaling
+from gapbench.symmetry.orbit import Orbit
 from gapbench.symmetry.projection import Projector
 from gapbench_base.errors import NotDefined
 
@@ -40,24 +41,24 @@ class Pair:
 class GeodesicSurface:
     """eta (d,) in orthonormal coordinates of the metric -> loss at the geodesic's end."""
 
-    def __init__(self, landscape: Landscape, symmetry: Symmetry, metric: str):
+    def __init__(self, landscape: Landscape, orbit: Orbit, metric: str):
         self.landscape, self.metric = landscape, metric
-        self.origin = symmetry.bound.theta
-        self.pairs, taken = self._find_pairs(symmetry)
+        self.origin = orbit.bound.theta
+        self.pairs, taken = self._find_pairs(orbit)
         d = len(self.origin)
         self.single = torch.ones(d, dtype=torch.bool, device=self.origin.device)
         for pair in self.pairs:
             for at in pair.at:
                 self.single[at.reshape(-1)] = False
-        self.twins = self._find_twins(symmetry) if metric == "mix" else None
-        self.rescalings = self._rescalings(symmetry, taken)
+        self.twins = self._find_twins(orbit) if metric == "mix" else None
+        self.rescalings = self._rescalings(orbit, taken)
 
     # ---- structure -------------------------------------------------------------------------------------
 
-    def _find_pairs(self, symmetry: Symmetry) -> tuple[list[Pair], np.ndarray]:
+    def _find_pairs(self, orbit: Orbit) -> tuple[list[Pair], np.ndarray]:
         used = np.zeros(len(self.origin), bool)
         pairs, classes = [], [np.zeros(0, np.int64)]
-        for mixing in symmetry.bound.mixings:
+        for mixing in orbit.bound.mixings:
             slots = mixing.space.slots
             if mixing.space.algebra != "gl" or any(s.weight is not None or s.gain is not None for s in slots):
                 continue
@@ -93,9 +94,9 @@ class GeodesicSurface:
             roots.append(factor)
         return Pair((at[0], at[1]), (matrices[0], matrices[1]), (grams[0], grams[1]), (roots[0], roots[1]))
 
-    def _find_twins(self, symmetry: Symmetry) -> tuple[Tensor, Tensor]:
+    def _find_twins(self, orbit: Orbit) -> tuple[Tensor, Tensor]:
         """Scalar pairs: two parameters that only one rescaling moves, in opposite directions."""
-        relative = RelativeRescaling(self.origin, symmetry.findings, symmetry.detected)
+        relative = RelativeRescaling(self.origin, orbit.findings, orbit.detected)
         first, second = [], []
         if 0 < relative.size * len(self.origin) <= 20_000_000:
             signs = self.origin.sign()
@@ -111,23 +112,24 @@ class GeodesicSurface:
                     second.append(int(hit[1]))
         return torch.tensor(first, dtype=torch.int64), torch.tensor(second, dtype=torch.int64)
 
-    def _rescalings(self, symmetry: Symmetry, taken: np.ndarray) -> Projector:
+    def _rescalings(self, orbit: Orbit, taken: np.ndarray) -> Projector:
         """Rescalings that move parameters outside the pairs only."""
-        detected = symmetry.detected
+        detected = orbit.detected
         barred = np.zeros(len(detected.rescalable), bool)
         barred[taken] = True
         inside = ~self.single.cpu().numpy()
-        for use in symmetry.findings.linear:
+        for use in orbit.findings.linear:
             hit = inside[use.weight]
             barred[detected.rescalable[use.writes[hit.any(axis=(2, 3))]]] = True
             barred[detected.rescalable[use.reads[hit.any(axis=(1, 3))]]] = True
         allowed = np.where(barred[detected.rescalable], 0, detected.rescalable)
-        family = RelativeRescaling(self.origin, symmetry.findings, replaced(detected, rescalable=allowed))
-        return Projector([family], len(self.origin), self.origin.device)
+        group = RelativeRescaling(self.origin, orbit.findings, replaced(detected, rescalable=allowed))
+        return Projector([group], len(self.origin), self.origin.device)
 
     # ---- coordinates -----------------------------------------------------------------------------------
 
     def theta(self) -> Tensor:
+        """The coordinates (d,) of the network itself: zero."""
         return torch.zeros_like(self.origin)
 
     def end(self, eta: Tensor) -> Tensor:
@@ -139,9 +141,8 @@ class GeodesicSurface:
             a, b = self.twins
             xi_a, xi_b = eta[a] / theta0[b].abs(), eta[b] / theta0[a].abs()
             ratio_a, ratio_b = xi_a / theta0[a], xi_b / theta0[b]
-            root = lambda r: torch.sqrt((1 + 2 * r).clamp_min(1e-12))  # noqa: E731
-            moved = moved.index_put((a,), theta0[a] * root(ratio_a))
-            moved = moved.index_put((b,), theta0[b] * root(ratio_b))
+            moved = moved.index_put((a,), theta0[a] * _root(ratio_a))
+            moved = moved.index_put((b,), theta0[b] * _root(ratio_b))
         for pair in self.pairs:
             xi = [self._tangent(pair, side, eta[pair.at[side]]) for side in (0, 1)]
             for side in (0, 1):
@@ -152,14 +153,16 @@ class GeodesicSurface:
     def _tangent(self, pair: Pair, side: int, eta: Tensor) -> Tensor:
         root = pair.roots[side]
         if self.metric == "inv":
-            return root @ eta
-        return torch.linalg.solve_triangular(root.T, eta, upper=True)
+            return root.matmul(eta)
+        moved: Tensor = torch.linalg.solve_triangular(root.T, eta, upper=True)
+        return moved
 
     def _whitened(self, pair: Pair, side: int, xi: Tensor) -> Tensor:
         root = pair.roots[side]
-        if self.metric == "inv":
-            return torch.linalg.solve_triangular(root, xi, upper=False)
-        return root.T @ xi
+        if self.metric == "mix":
+            return root.T.matmul(xi)
+        white: Tensor = torch.linalg.solve_triangular(root, xi, upper=False)
+        return white
 
     def _christoffel(self, pair: Pair, side: int, xi: list[Tensor]) -> Tensor:
         """Gamma(xi, xi) on one side, in transposed form."""
@@ -203,13 +206,20 @@ class GeodesicSurface:
     # ---- loss ------------------------------------------------------------------------------------------
 
     def value(self, theta: Tensor | None = None) -> float:
+        """The loss at the end of the geodesic along `theta` (d,)."""
         eta = self.theta() if theta is None else theta
         return self.landscape.value(self.end(eta).to(self.landscape.dtype))
 
     def value_and_gradient(self, theta: Tensor | None = None) -> tuple[float, Tensor]:
+        """The loss at the end of the geodesic along `theta` (d,), and its gradient (d,) in these coordinates."""
         eta = (self.theta() if theta is None else theta).detach().requires_grad_()
         with torch.enable_grad():
             end = self.end(eta)
         value, gradient = self.landscape.value_and_gradient(end.detach().to(self.landscape.dtype))
         (pulled,) = torch.autograd.grad(end, eta, gradient.double())
         return value, pulled
+
+
+def _root(ratio: Tensor) -> Tensor:
+    """sqrt(1 + 2 r), where it is real."""
+    return torch.sqrt((1 + 2 * ratio).clamp_min(1e-12))

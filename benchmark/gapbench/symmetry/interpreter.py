@@ -8,8 +8,8 @@ unknown fixes everything that touches it, so that the group found may be too sma
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,12 +19,14 @@ from torch import Tensor
 from gapbench.computation.tracing import FACTORIES, Node, Ref, Trace
 from gapbench.symmetry.classes import Ids, TiedVariables, distinct
 from gapbench.symmetry.expressions import Expressions
+from gapbench.symmetry.labels import Activation, Computed, Constant, ParameterView, Value, frozen
+from gapbench.symmetry.null_labels import NullDirections
 from gapbench.symmetry.structure import (
     Additive,
     BatchNormUse,
-    Event,
     Findings,
     LinearUse,
+    Meeting,
     NormUse,
     ScaleUse,
 )
@@ -43,54 +45,30 @@ KNOWN_NONLINEAR = frozenset(
 PARAMETER_VIEWS = RESHAPES | LITERAL | SAME
 
 
-@dataclass(frozen=True)
-class Activation:
-    """Labels of one activation tensor, int64, of its shape: log-scale variable, shift, null-direction atom."""
-
-    scale: Tensor
-    shift: Tensor
-    null: Tensor
-    rows_sum_to_one: bool = False
-
-
-@dataclass(frozen=True)
-class ParameterView:
-    """Positions in the flat parameter vector of a rearranged parameter; -1 for a zero that padding added."""
-
-    index: Tensor
-
-
-@dataclass(frozen=True)
-class Computed:
-    """Computed from parameters by more than rearranging: cannot absorb anything. `owners` are their positions."""
-
-    owners: Tensor
-
-
-@dataclass(frozen=True)
-class Constant:
-    value: Tensor | None
+Handler = Callable[["Interpreter", Node], Value]
+"""How the labels of a node follow from those of its inputs."""
 
 
 class Interpreter:
+    """Runs `trace` on labels. `handlers` by ATen name; operators without one block what touches them."""
+
     def __init__(
         self,
         trace: Trace,
+        handlers: Mapping[str, Handler],
         offsets: dict[str, tuple[int, torch.Size]],
         buffers: dict[str, Tensor],
         theta: np.ndarray,
         logit_shift: bool,
     ):
-        self.trace, self.offsets, self.buffers, self.theta = trace, offsets, buffers, theta
+        self.trace, self.handlers = trace, handlers
+        self.offsets, self.buffers, self.theta = offsets, buffers, theta
         self.logit_shift = logit_shift
         self.found = Findings()
         self.scale = TiedVariables()
         self.shift = Expressions()
-        self.null_count = 1
-        self.null_sums: dict[frozenset[int], int] = {}
-        self.null_leaves: list[frozenset[int]] = [frozenset()]
-        self.null_writer: dict[int, int] = {}
-        self.values: dict[int, Any] = {}
+        self.nulls = NullDirections(self.found.spoiled)
+        self.values: dict[int, Value] = {}
         self.used = np.zeros(len(theta), np.int64)  # node + 1 that uses a parameter as a weight
         self.shared: set[int] = set()
         self.as_activation = np.zeros(len(theta), np.int64)
@@ -104,6 +82,7 @@ class Interpreter:
     # ---- driving -------------------------------------------------------------------------------------------
 
     def run(self) -> Findings:
+        """Label every value that the output depends on, in order."""
         for node in self.trace.reachable():
             self.values[node.index] = self._visit(node)
             if node.index in self.trace.reads:
@@ -125,10 +104,9 @@ class Interpreter:
         elif isinstance(value, Computed):
             self.weight_use(node, value.owners)
 
-    def _visit(self, node: Node) -> Any:
+    def _visit(self, node: Node) -> Value:
         if node.index == self.trace.input:
-            zeros = torch.zeros(node.shape, dtype=torch.int64)
-            return Activation(zeros, zeros, zeros)
+            return frozen(node.shape)
         if node.kind == "parameter":
             start, shape = self.offsets[node.name]
             return ParameterView(torch.arange(start, start + math.prod(shape)).reshape(shape))
@@ -146,8 +124,11 @@ class Interpreter:
         return Constant(None if node.index in self.trace.volatile else self._constant(node))
 
     def _constant(self, node: Node) -> Tensor | None:
-        if any(self.values[i].value is None for i in node.inputs):
-            return None
+        for index in node.inputs:
+            value = self.values[index]
+            assert isinstance(value, Constant)  # anything else was met before
+            if value.value is None:
+                return None
         try:
             return self._literal(node, lambda v: v.value)
         except (RuntimeError, IndexError, TypeError):
@@ -162,15 +143,14 @@ class Interpreter:
                 return [value(a) for a in argument]
             return argument
 
-        if node.op in RESHAPES:
-            return value(node.arguments[0]).reshape(node.shape)
-        if node.op in SAME:
-            return value(node.arguments[0])
+        if node.op in (*RESHAPES, *SAME):
+            first: Tensor = value(node.arguments[0])
+            return first.reshape(node.shape) if node.op in RESHAPES else first
         result = node.function(*map(value, node.arguments), **{k: value(v) for k, v in node.keywords})
         flat = [result] if isinstance(result, Tensor) else [v for v in result if isinstance(v, Tensor)]
         return flat[node.output]
 
-    def _parametric(self, node: Node) -> Any:
+    def _parametric(self, node: Node) -> Value:
         values = [self.values[i] for i in node.inputs]
         if node.op in PARAMETER_VIEWS and all(isinstance(v, ParameterView | Constant) for v in values):
             try:
@@ -183,22 +163,23 @@ class Interpreter:
 
     # ---- activations ---------------------------------------------------------------------------------------
 
-    def _active(self, node: Node) -> Any:
+    def _active(self, node: Node) -> Value:
         op = node.op
         if op in SAME:
             return self.first(node)
         if op in RESHAPES or op in LITERAL:
             return self._rearranged(node)
-        handler = operators().get(op)
+        handler = self.handlers.get(op)
         if handler is not None:
             return handler(self, node)
         return self.blocked(node, known=op in KNOWN_NONLINEAR)
 
     def first(self, node: Node) -> Activation:
+        """Labels of the first argument."""
         value = self.values[node.arguments[0].index]
         return value if isinstance(value, Activation) else self.labels(value, node)
 
-    def labels(self, value: Any, node: Node) -> Activation:
+    def labels(self, value: Value, node: Node) -> Activation:
         """Labels of anything used as an activation: parameters get variables of their own."""
         if isinstance(value, Activation):
             return value
@@ -222,12 +203,10 @@ class Interpreter:
         if isinstance(value, Computed):
             self.note(f"parameters computed before {node.op}")
             self.weight_use(node, value.owners)
-            zeros = torch.zeros(1, dtype=torch.int64)
-            return Activation(zeros, zeros, zeros)
-        zeros = torch.zeros(() if value.value is None else value.value.shape, dtype=torch.int64)
-        return Activation(zeros, zeros, zeros)
+            return frozen((1,))
+        return frozen(() if value.value is None else tuple(value.value.shape))
 
-    def _rearranged(self, node: Node) -> Any:
+    def _rearranged(self, node: Node) -> Value:
         values = [self.values[i] for i in node.inputs]
         if any(isinstance(v, Computed) for v in values) or (
             node.op == "as_strided" and not _only_squeezes(self.trace.nodes[node.inputs[0]].shape, node.shape)
@@ -238,8 +217,7 @@ class Interpreter:
             shapes = {i: self.trace.nodes[i].shape for i in node.inputs}
             for i, v in zip(node.inputs, values):
                 if isinstance(v, Constant):  # a constant may not be rescaled or shifted
-                    zeros = torch.zeros(shapes[i], dtype=torch.int64)
-                    self.values[i] = v = Activation(zeros, zeros, zeros)
+                    self.values[i] = v = frozen(shapes[i])
                 labels[id(v)] = self.labels(v, node)
         try:
             scale = self._literal(node, lambda v: labels[id(v)].scale)
@@ -259,30 +237,30 @@ class Interpreter:
     # ---- bookkeeping ---------------------------------------------------------------------------------------
 
     def name(self, parameters: Ids) -> str:
+        """The name of the tensor that the first of these positions belongs to."""
         if not len(parameters):
             return ""
         position = int(parameters.reshape(-1)[0])
         return next(name for start, stop, name in self.names if start <= position < stop)
 
     def note(self, what: str) -> None:
+        """Count something that was not understood."""
         self.found.uncovered[what] = self.found.uncovered.get(what, 0) + 1
 
-    def event(self, role: tuple[object, ...], variables: Tensor | Ids) -> None:
+    def meet(self, role: tuple[object, ...], variables: Tensor | Ids) -> None:
+        """Record that an operation in this role met these variables."""
         array = variables.numpy() if isinstance(variables, Tensor) else variables
         found = distinct(array)
-        self.found.events.append(Event(role, found[found != 0]))
-
-    def spoil(self, null: Tensor) -> None:
-        for atom in distinct(null.numpy()):
-            self.found.spoiled |= {self.null_writer[leaf] for leaf in self.null_leaves[atom]}
+        self.found.meetings.append(Meeting(role, found[found != 0]))
 
     def freeze(self, x: Activation) -> None:
         """Nothing may change here."""
         self.scale.fix(distinct(x.scale.numpy()))
         self.shift.tied.fix(distinct(x.shift.numpy()))
-        self.spoil(x.null)
+        self.nulls.spoil(x.null)
 
     def blocked(self, node: Node, known: bool = False) -> Activation:
+        """An operation through which nothing passes; noted as not understood unless `known`."""
         for index in node.inputs:
             value = self.values[index]
             if isinstance(value, Activation):
@@ -293,8 +271,7 @@ class Interpreter:
                 self.weight_use(node, value.owners)
         if not known:
             self.note(node.op)
-        zeros = torch.zeros(node.shape, dtype=torch.int64)
-        return Activation(zeros, zeros, zeros)
+        return frozen(node.shape)
 
     def fresh(self, x: Activation, diagonal: bool = False) -> Activation:
         """The same transformation under new names, so that a variable's name tells where it was made."""
@@ -309,6 +286,7 @@ class Interpreter:
         return replace(x, scale=torch.from_numpy(table)[x.scale], rows_sum_to_one=False)
 
     def shift_scaled(self, shift: Tensor, factor: float) -> Tensor:
+        """factor * shift, elementwise."""
         return torch.from_numpy(self.shift.scale(shift.numpy(), factor))
 
     def weight_use(self, node: Node, index: Tensor) -> None:
@@ -327,6 +305,7 @@ class Interpreter:
         return first
 
     def one_shift(self, labels: Tensor) -> Ids:
+        """(c, m) shifts -> one for each c, all others tied to it."""
         first = labels[:, 0].numpy().copy()
         self.shift.tied.tie(labels.numpy(), first[:, None])
         return first
@@ -366,61 +345,11 @@ class Interpreter:
         if self.logit_shift and x.scale.dim() == 2 and x.scale.shape[1] > 1:
             self.scale.fix(distinct(x.scale.numpy()))
             self.one_shift(x.shift)
-            self.null_over_sets(x.null)
+            self.nulls.over_sets(x.null)
             self.found.logits = x.scale[0].numpy().copy()
         else:
             self.freeze(x)
 
-    def null_over_sets(self, null: Tensor) -> None:
-        """(m, n): what is common to a whole set vanishes; writers of anything else are seen."""
-        mixed = null[(null != null[:, :1]).any(dim=1)]
-        for row in np.unique(np.sort(mixed.numpy(), axis=1), axis=0):
-            leaves = [self.null_leaves[atom] for atom in distinct(row)]
-            common = frozenset.intersection(*leaves)
-            for leaf in frozenset().union(*leaves) - common:
-                self.found.spoiled.add(self.null_writer[leaf])
-
-    def null_add(self, left: Tensor, right: Tensor) -> Tensor:
-        scale = self.null_count + 1
-        low, high = torch.minimum(left, right), torch.maximum(left, right)
-        codes, back = np.unique((low * scale + high).numpy(), return_inverse=True)
-        found = np.array([self.null_atom(int(c) // scale, int(c) % scale) for c in codes], np.int64)
-        return torch.from_numpy(found)[torch.from_numpy(back.reshape(left.shape))]
-
-    def null_atom(self, *parts: int) -> int:
-        """The sum of null directions, less those whose writers are known to be seen somewhere."""
-        kept = [p for p in parts if p]
-        if not kept:
-            return 0
-        leaves = frozenset().union(*(self.null_leaves[p] for p in kept))
-        alive = frozenset(leaf for leaf in leaves if self.null_writer[leaf] not in self.found.spoiled)
-        if not alive:
-            return 0
-        if len(kept) == 1 and alive == leaves:
-            return kept[0]
-        if alive not in self.null_sums:
-            self.null_sums[alive] = self.null_count
-            self.null_leaves.append(alive)
-            self.null_count += 1
-        return self.null_sums[alive]
-
-    def null_source(self, node: int, positions: int) -> Tensor:
-        found = torch.arange(self.null_count, self.null_count + positions)
-        self.null_count += positions
-        self.null_leaves += [frozenset([int(atom)]) for atom in found]
-        self.null_writer.update((int(atom), node) for atom in found)
-        return found
-
 
 def _only_squeezes(before: tuple[int, ...], after: tuple[int, ...]) -> bool:
     return [n for n in before if n != 1] == [n for n in after if n != 1]
-
-
-Handler = Callable[["Interpreter", Node], Any]
-
-
-def operators() -> dict[str, Handler]:
-    """ATen name -> how its labels follow from those of its inputs."""
-    from gapbench.symmetry import operators_linear, operators_norm, operators_pointwise
-
-    return {**operators_linear.HANDLERS, **operators_norm.HANDLERS, **operators_pointwise.HANDLERS}

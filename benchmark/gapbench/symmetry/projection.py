@@ -1,7 +1,7 @@
 """Orthogonal projection onto the horizontal space: the complement of all tangents of the orbit.
 
-Small families are projected with an orthonormal basis. Otherwise the normal equations T'T c = T'z are solved by
-conjugate gradients, preconditioned family by family: the sparse Gram matrix of rescalings and shifts is factored
+Small groups are projected with an orthonormal basis. Otherwise the normal equations T'T c = T'z are solved by
+conjugate gradients, preconditioned group by group: the sparse Gram matrix of rescalings and shifts is factored
 once, mixings are solved in the eigenbasis of their two covariances, null directions are orthogonal already.
 """
 
@@ -18,7 +18,12 @@ import torch
 from torch import Tensor
 
 from gapbench.symmetry.chain import chain_projection
-from gapbench.symmetry.families import Family, Mixing, ReaderNulls, Rescaling, Shifts, WriterNulls, gram
+from gapbench.symmetry.groups.gram import gram
+from gapbench.symmetry.groups.group import Group
+from gapbench.symmetry.groups.mixing import Mixing
+from gapbench.symmetry.groups.null_directions import ReaderNulls, WriterNulls
+from gapbench.symmetry.groups.rescaling import Rescaling
+from gapbench.symmetry.groups.shifts import Shifts
 
 DENSE_ENTRIES = 1_000_000
 DENSE_SIZE = 700
@@ -45,7 +50,7 @@ class Projection:
 
 
 class Projector:
-    """Projects on the complement of the families' tangents.
+    """Projects on the complement of the groups' tangents.
 
     `dense` forces or forbids an orthonormal basis of the tangents, by default used where it is small. With
     `dimension`, the rank of the tangents, chains of linear layers are projected in closed form.
@@ -53,34 +58,36 @@ class Projector:
 
     def __init__(
         self,
-        families: list[Family],
+        groups: list[Group],
         d: int,
         device: torch.device,
         dense: bool | None = None,
         dimension: int | None = None,
     ):
-        self.families = [f for f in families if f.size]
-        self.sizes = [f.size for f in self.families]
+        self.groups = [f for f in groups if f.size]
+        self.sizes = [f.size for f in self.groups]
         self.size, self.d, self.device = sum(self.sizes), d, device
         small = self.size <= DENSE_SIZE and self.size * d <= DENSE_ENTRIES
         self.dense = small if dense is None else dense
         self.basis: Tensor | None = None
         self._solvers: list[tuple[list[int], Solve]] | None = None
-        self._chain = None if dimension is None else chain_projection(self.families, dimension)
+        self._chain = None if dimension is None else chain_projection(self.groups, dimension)
         if self.dense and self.size:
             self.basis = self._orthonormal()
 
     def tangent(self, c: Tensor) -> Tensor:
+        """T c (d,), the change of the parameters along all groups' coordinates c (size,)."""
         out = torch.zeros(self.d, dtype=torch.float64, device=self.device)
-        for family, part in zip(self.families, c.split(self.sizes)):
-            out += family.tangent(part)
+        for group, part in zip(self.groups, torch.split(c, self.sizes)):
+            out += group.tangent(part)
         return out
 
     def cotangent(self, z: Tensor) -> Tensor:
-        return torch.cat([f.cotangent(z) for f in self.families])
+        """T' z (size,) of a vector z (d,)."""
+        return torch.cat([f.cotangent(z) for f in self.groups])
 
     def columns(self) -> Tensor:
-        """All tangents (d, size); for small families."""
+        """All tangents (d, size); for small groups."""
         identity = torch.eye(self.size, dtype=torch.float64, device=self.device)
         return torch.stack([self.tangent(row) for row in identity], dim=1)
 
@@ -89,10 +96,18 @@ class Projector:
         norms = matrix.norm(dim=0)
         matrix = matrix[:, norms > 0] / norms[norms > 0]
         left, values, _ = torch.linalg.svd(matrix, full_matrices=False)
-        return left[:, values > RANK_TOLERANCE * values.max()] if len(values) else left
+        basis: Tensor = left[:, values > RANK_TOLERANCE * values.max()] if len(values) else left
+        return basis
 
     def project(self, z: Tensor) -> Projection:
-        """P z (d,), float64. Raises `Unconverged`."""
+        """Project a vector z (d,) in float64.
+
+        Returns:
+            P z and how exact it is.
+
+        Raises:
+            Unconverged: conjugate gradients did not reach a relative error of 1e-10.
+        """
         if not self.size:
             return Projection(z.clone(), 0.0, 0)
         if self.basis is not None:
@@ -128,29 +143,30 @@ class Projector:
         )
 
     def precondition(self, right: Tensor) -> Tensor:
+        """An approximate solution c (size,) of T'T c = right, group by group."""
         if self._solvers is None:
             self._solvers = self._factor()
-        parts = list(right.split(self.sizes))
+        parts = list(torch.split(right, self.sizes))
         out = list(parts)
         for members, solve in self._solvers:
             joint = torch.cat([parts[i] for i in members])
-            for i, piece in zip(members, solve(joint).split([self.sizes[i] for i in members])):
+            for i, piece in zip(members, torch.split(solve(joint), [self.sizes[i] for i in members])):
                 out[i] = piece
         return torch.cat(out)
 
     def _factor(self) -> list[tuple[list[int], Solve]]:
         solvers: list[tuple[list[int], Solve]] = []
-        sparse = {i: f for i, f in enumerate(self.families) if isinstance(f, Rescaling | Shifts)}
+        sparse = {i: f for i, f in enumerate(self.groups) if isinstance(f, Rescaling | Shifts)}
         if sparse:
-            alone = len(sparse) == len(self.families)
+            alone = len(sparse) == len(self.groups)
             solvers.append(
                 (list(sparse), _sparse_solver(list(sparse.values()), self.device, factor=not alone))
             )
-        for i, family in enumerate(self.families):
-            if isinstance(family, WriterNulls | ReaderNulls):
-                solvers.append(([i], _divide(family.square)))
-            elif isinstance(family, Mixing):
-                solvers.append(([i], _mixing_solver(family)))
+        for i, group in enumerate(self.groups):
+            if isinstance(group, WriterNulls | ReaderNulls):
+                solvers.append(([i], _divide(group.square)))
+            elif isinstance(group, Mixing):
+                solvers.append(([i], _mixing_solver(group)))
         return solvers
 
 
@@ -158,13 +174,16 @@ def _divide(square: float) -> Solve:
     return lambda right: right / square
 
 
-def _sparse_solver(families: list[Rescaling | Shifts], device: torch.device, factor: bool) -> Solve:
+def _sparse_solver(groups: list[Rescaling | Shifts], device: torch.device, factor: bool) -> Solve:
     """Joint solve for rescalings and shifts, whose Gram matrix is sparse: a Laplacian of the channels.
 
     Factored where it is small, or if `factor` and not too large (worth it for a preconditioner that is applied
     many times); otherwise by conjugate gradients on the Gram matrix, which never touch the weights.
+
+    Returns:
+        A solver of G c = right, c and right (n,).
     """
-    total = gram(families)
+    total = gram(groups)
     scale = np.sqrt(np.maximum(total.diagonal(), 1e-300))
     scaled = (sp.diags(1 / scale) @ total @ sp.diags(1 / scale)).tocsc()
     n = len(scale)
@@ -204,10 +223,10 @@ def _sparse_solver(families: list[Rescaling | Shifts], device: torch.device, fac
     return solve
 
 
-def _mixing_solver(family: Mixing) -> Solve:
+def _mixing_solver(group: Mixing) -> Solve:
     """Exact for small spaces; otherwise A -> A P + Q A solved in the eigenbases of P and Q."""
-    if family.size <= DENSE_BLOCK:
-        gram = _mixing_gram(family)
+    if group.size <= DENSE_BLOCK:
+        gram = _mixing_gram(group)
         scale = gram.diagonal().clamp_min(1e-300).sqrt()
         scaled = gram / scale[:, None] / scale[None, :]
         values, vectors = torch.linalg.eigh(scaled)
@@ -215,13 +234,14 @@ def _mixing_solver(family: Mixing) -> Solve:
         floor = torch.where(inverse == 0, torch.full_like(inverse, 1.0 / float(values.max())), inverse)
 
         def solve_dense(right: Tensor) -> Tensor:
-            return (vectors @ (floor * (vectors.T @ (right / scale)))) / scale
+            found: Tensor = (vectors @ (floor * (vectors.T @ (right / scale)))) / scale
+            return found
 
         return solve_dense
-    n = family.n
-    p = torch.zeros(n, n, dtype=torch.float64, device=family.theta.device)
+    n = group.n
+    p = torch.zeros(n, n, dtype=torch.float64, device=group.theta.device)
     q = torch.zeros_like(p)
-    for _, x, dual, factors in family.parts():
+    for _, x, dual, factors in group.parts():
         weight = 1.0
         if factors is not None:
             mean = factors.pow(2).mean()
@@ -230,7 +250,7 @@ def _mixing_solver(family: Mixing) -> Solve:
             q += weight * (x @ x.T)
         else:
             p += weight * (x @ x.T)
-    if family.space.algebra == "gl":
+    if group.space.algebra == "gl":
         p_values, p_vectors = torch.linalg.eigh(p)
         q_values, q_vectors = torch.linalg.eigh(q)
         sums = q_values[:, None] + p_values[None, :]
@@ -238,30 +258,31 @@ def _mixing_solver(family: Mixing) -> Solve:
 
         def solve(right: Tensor) -> Tensor:
             inside = q_vectors.T @ right.reshape(n, n) @ p_vectors
-            return (q_vectors @ (inside / sums) @ p_vectors.T).reshape(-1)
+            found: Tensor = q_vectors @ (inside / sums) @ p_vectors.T
+            return found.reshape(-1)
 
         return solve
     total = p + q
-    if family.frame is not None:
-        total = family.frame.T @ total @ family.frame
+    if group.frame is not None:
+        total = group.frame.T @ total @ group.frame
     values, vectors = torch.linalg.eigh(total)
     both = values[:, None] + values[None, :]
     both = both.clamp_min(1e-10 * float(both.max()))
-    upper, inner = family.upper, family.inner
+    upper, inner = group.upper, group.inner
 
     def solve_rotation(right: Tensor) -> Tensor:
         skew = torch.zeros(inner, inner, dtype=torch.float64, device=right.device)
         skew[upper[0], upper[1]] = right
         skew = skew - skew.T
-        inside = vectors @ ((vectors.T @ skew @ vectors) / both) @ vectors.T
+        inside: Tensor = vectors @ ((vectors.T @ skew @ vectors) / both) @ vectors.T
         return inside[upper[0], upper[1]]
 
     return solve_rotation
 
 
-def _mixing_gram(family: Mixing) -> Tensor:
+def _mixing_gram(group: Mixing) -> Tensor:
     columns = []
-    for row in torch.eye(family.size, dtype=torch.float64, device=family.theta.device):
-        columns.append(family.cotangent(family.tangent(row)))
+    for row in torch.eye(group.size, dtype=torch.float64, device=group.theta.device):
+        columns.append(group.cotangent(group.tangent(row)))
     gram = torch.stack(columns, dim=1)
     return (gram + gram.T) / 2

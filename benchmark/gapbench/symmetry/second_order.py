@@ -6,19 +6,28 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
-from gapbench.symmetry.bound import Bound
 from gapbench.symmetry.classes import Ids
-from gapbench.symmetry.families import Rescaling
-from gapbench.symmetry.shifts import ShiftSolution
+from gapbench.symmetry.groups.bound import Bound
+from gapbench.symmetry.groups.rescaling import Rescaling
+from gapbench.symmetry.shift_solution import ShiftSolution
 from gapbench.symmetry.structure import Findings
 
 
 def second_derivatives(
     bound: Bound, found: Findings, solution: ShiftSolution, gradient: np.ndarray
 ) -> sp.csr_matrix:
-    """g' (D t_l) t_k (n, n), l by row: the derivative of g' t_l(theta), g fixed, along the tangent t_k.
+    """The derivative of g' t_l(theta), g fixed, along the tangent t_k: g' (D t_l) t_k.
 
-    For rescalings followed by shifts whose relations do not depend on theta. `gradient` g (d,).
+    For rescalings followed by shifts whose relations do not depend on theta.
+
+    Args:
+        bound: the groups at theta.
+        found: how parameters meet the channels.
+        solution: the free shifts.
+        gradient: g (d,).
+
+    Returns:
+        (n, n), l by row, n rescalings and shifts.
     """
     rescaling, shifts = bound.rescaling, bound.shifts
     theta, n = bound.theta.cpu().numpy(), rescaling.size + shifts.size

@@ -36,7 +36,8 @@ class LinearUse:
 
     @property
     def depthwise(self) -> bool:
-        return self.weight.shape[0] > 1 and self.weight.shape[2] == 1
+        """Whether each group has one channel in and out, and there are several groups."""
+        return bool(self.weight.shape[0] > 1 and self.weight.shape[2] == 1)
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,8 @@ class BatchNormUse:
 
     def gain(self, theta: np.ndarray) -> np.ndarray:
         """weight / sigma (C,) at theta."""
-        return (theta[self.weight] if (self.weight >= 0).all() else self.factor) / self.sigma
+        gain: np.ndarray = (theta[self.weight] if (self.weight >= 0).all() else self.factor) / self.sigma
+        return gain
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,7 @@ class Additive:
 
 
 @dataclass(frozen=True)
-class Event:
+class Meeting:
     """An operation that consumed variables in a way that matters for mixing them: `role` tells which."""
 
     role: tuple[object, ...]
@@ -119,7 +121,7 @@ class Findings:
     batch_norms: list[BatchNormUse] = field(default_factory=list)
     norms: list[NormUse] = field(default_factory=list)
     additive: list[Additive] = field(default_factory=list)
-    events: list[Event] = field(default_factory=list)
+    meetings: list[Meeting] = field(default_factory=list)
     uncovered: dict[str, int] = field(default_factory=dict)
     diagonal: list[Ids] = field(default_factory=list)
     norm_diagonal: list[Ids] = field(
@@ -127,5 +129,4 @@ class Findings:
     )  # outputs of normalisations: not mixed but for a rotation
     norm_only: list[Ids] = field(default_factory=list)  # frozen for rescaling, free for rotation
     spoiled: set[int] = field(default_factory=set)  # writers whose null direction is seen somewhere
-    null_writers: dict[int, np.ndarray] = field(default_factory=dict)
     logits: Ids | None = None

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from gapbench.curvature.loss import Landscape
-from gapbench.symmetry.families import gram
 from gapbench.symmetry.find import Symmetry
+from gapbench.symmetry.groups.gram import gram
 from gapbench.symmetry.second_order import second_derivatives
 
 EXACT_SIZE = 300  # Hessian products for an exact value, at most
@@ -35,6 +35,9 @@ def tangent_trace(
     are rescalings and shifts ("identity") that needs only the gradient. Otherwise exact by Hessian products
     along a basis where that takes at most `EXACT_SIZE` and no more than 4 `probes` of them ("basis"), else an
     average over `probes` Rademacher vectors z of u' H u, u = (1 - P) z, which is small where the gradient is.
+
+    Returns:
+        The trace, its standard error and which of the methods gave it.
     """
     if not symmetry.dimension:
         return TangentTrace(0.0, 0.0, "no symmetry")
@@ -61,7 +64,7 @@ def _form(landscape: Landscape, direction: Tensor) -> float:
 
 
 def _by_identity(symmetry: Symmetry, gradient: Tensor) -> float | None:
-    """-tr(G^+ B), G = T'T and B_lk = g' (D t_l) t_k; None where other families are involved."""
+    """-tr(G^+ B), G = T'T and B_lk = g' (D t_l) t_k; None where other groups are involved."""
     bound = symmetry.bound
     if any(f.size for f in bound.all() if f is not bound.rescaling and f is not bound.shifts):
         return None

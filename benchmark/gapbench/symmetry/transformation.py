@@ -2,60 +2,49 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from gapbench.computation.copies import copied
-from gapbench.symmetry.families import Mixing, ReaderNulls, WriterNulls
+from gapbench.symmetry.groups.mixing import Mixing
+from gapbench.symmetry.groups.null_directions import ReaderNulls, WriterNulls
+from gapbench.symmetry.orbit import Orbit, kinds
+from gapbench.symmetry.parameters import with_parameters
 from gapbench.symmetry.rank import shift_kinds
 from gapbench.symmetry.verification import ACCEPTED, double_copy, largest_change, rounded_change
 from gapbench_base.errors import GapbenchError
 from gapbench_base.suggestions import did_you_mean
 
-if TYPE_CHECKING:
-    from gapbench.symmetry.find import Symmetry
 
+def transform(orbit: Orbit, seed: int, strength: float, families: list[str] | None) -> nn.Module:
+    """A new network with the same function, evaluated on the given and on random inputs. See `Symmetry.transform`.
 
-def kinds(symmetry: Symmetry) -> list[str]:
-    """All kinds of families present."""
-    bound = symmetry.bound
-    found = [symmetry.detected.kinds[int(v)] for v in bound.rescaling.variables]
-    found += shift_kinds(bound.shifts, symmetry.findings)
-    found += [n.null.kind for n in bound.writer_nulls]
-    found += ["null direction of readers" for _ in bound.reader_nulls]
-    found += [m.space.kind for m in bound.mixings]
-    return list(dict.fromkeys(found))
+    Returns:
+        The network in its own type.
 
-
-def transform(symmetry: Symmetry, seed: int, strength: float, families: list[str] | None) -> nn.Module:
-    """A new network with the same function. See `Symmetry.transform`.
-
-    What is returned has been evaluated: raises `GapbenchError` where its outputs differ from those of the
-    network on the given or on random inputs, by more than 1e-9 in float64 or than rounding in its own type.
+    Raises:
+        GapbenchError: an unknown kind of group, or outputs that would change by more than 1e-9 in float64 or than
+            rounding in the network's own type.
     """
-    from gapbench.symmetry.find import with_parameters
-
-    present = kinds(symmetry)
+    present = kinds(orbit)
     for name in families or []:
         if name not in present:
             raise GapbenchError(
                 f"The network has no symmetry of the kind {name!r}.{did_you_mean(name, present)} It has: "
                 f"{', '.join(present) or 'none'}."
             )
-    theta = transformed(symmetry, seed, strength, families)
-    exact = double_copy(symmetry.network)
-    moved = largest_change(exact, with_parameters(exact, theta), symmetry.example, symmetry.logit_shift)
+    theta = transformed(orbit, seed, strength, families)
+    exact = double_copy(orbit.network)
+    moved = largest_change(exact, with_parameters(exact, theta), orbit.example, orbit.logit_shift)
     if not moved <= ACCEPTED:
         raise GapbenchError(
             f"The transformed network would compute another function: its outputs change by {moved:.1e} of the "
             f"largest (at most {ACCEPTED:.0e} is rounding). A smaller strength than {strength} may do."
         )
-    result = with_parameters(symmetry.network, theta)
-    before, after = (copied(n).eval() for n in (symmetry.network, result))
-    rounded = rounded_change(before, after, symmetry.example, symmetry.logit_shift)
+    result = with_parameters(orbit.network, theta)
+    before, after = (copied(n).eval() for n in (orbit.network, result))
+    rounded = rounded_change(before, after, orbit.example, orbit.logit_shift)
     if not rounded <= 1.0:
         raise GapbenchError(
             "The transformed network computes another function in its own type, since rounding its parameters "
@@ -64,19 +53,19 @@ def transform(symmetry: Symmetry, seed: int, strength: float, families: list[str
     return result
 
 
-def transformed(symmetry: Symmetry, seed: int, strength: float, families: list[str] | None) -> Tensor:
+def transformed(orbit: Orbit, seed: int, strength: float, families: list[str] | None) -> Tensor:
     """Transformed parameters (d,), float64, not yet checked. `families` as in `Symmetry.transform`."""
-    present = kinds(symmetry)
+    present = kinds(orbit)
     wanted = set(present if families is None else families)
     generator = torch.Generator().manual_seed(seed)
-    bound = symmetry.bound
+    bound = orbit.bound
     theta = bound.theta.clone()
 
     def normal(count: int) -> Tensor:
         return torch.randn(count, generator=generator, dtype=torch.float64).to(theta.device)
 
     # Straight lines first: the shifts were solved for these weights.
-    which = np.array([k in wanted for k in shift_kinds(bound.shifts, symmetry.findings)], bool)
+    which = np.array([k in wanted for k in shift_kinds(bound.shifts, orbit.findings)], bool)
     draw = normal(bound.shifts.size)
     if which.any():
         change = bound.shifts.tangent(draw * torch.from_numpy(which).to(draw))[bound.shifts.rows]
@@ -88,7 +77,7 @@ def transformed(symmetry: Symmetry, seed: int, strength: float, families: list[s
         if kind in wanted:
             _add(theta, *null.change(theta, draw), strength)
     draw = normal(bound.rescaling.size) * strength
-    of_variable = [symmetry.detected.kinds[int(v)] in wanted for v in bound.rescaling.variables]
+    of_variable = [orbit.detected.kinds[int(v)] in wanted for v in bound.rescaling.variables]
     if any(of_variable):
         theta = bound.rescaling.finite(theta, draw * torch.tensor(of_variable).to(draw))
     for mixing in bound.mixings:

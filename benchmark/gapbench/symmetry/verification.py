@@ -21,10 +21,14 @@ def double_copy(network: nn.Module) -> nn.Module:
 
 
 def probes(example: Tensor) -> Tensor:
-    """Up to `LOOKED_AT` of the given inputs (n, ...), then `RANDOM` drawn with their mean and spread.
+    """Inputs on which functions are compared: given ones and random ones.
 
     Whole numbers (token ids) are redrawn among those that occur, each in its own place of the input where
-    several occur there. Floating-point inputs come in float64.
+    several occur there.
+
+    Returns:
+        Up to `LOOKED_AT` of the given inputs (n, ...), then `RANDOM` drawn with their mean and spread;
+        floating-point inputs in float64.
     """
     generator = torch.Generator().manual_seed(0)
     given = example[:LOOKED_AT].detach()
@@ -49,10 +53,13 @@ def outputs(network: nn.Module, inputs: Tensor, logit_shift: bool) -> Tensor:
 
 
 def change(before: Tensor, after: Tensor) -> float:
-    """Largest change of an output (n, ...) relative to the largest that was finite; inf for a new NaN or inf.
+    """How far an output moves, relative to the largest that was finite.
 
-    What was not finite before says nothing and is left out; with nothing left the change is inf. Outputs that are
-    a thousand times larger than the others (masked classes) do not count for the scale of the others.
+    What was not finite before says nothing and is left out. Outputs that are a thousand times larger than the
+    others (masked classes) do not count for the scale of the others.
+
+    Returns:
+        The largest change of an output (n, ...); inf for a new NaN or inf, and where nothing was finite.
     """
     if before.shape != after.shape:
         return float("inf")
@@ -78,7 +85,9 @@ def largest_change(before: nn.Module, after: nn.Module, example: Tensor, logit_s
 def rounded_change(before: nn.Module, after: nn.Module, example: Tensor, logit_shift: bool = False) -> float:
     """`change` between two networks of one type, in units of what its rounding may do.
 
-    That is `ROUNDING` times the type's rounding unit, and `ACCEPTED` at least.
+    Returns:
+        At most 1 for networks that are the same: the unit is `ROUNDING` times the type's rounding unit, and
+        `ACCEPTED` at least.
     """
     kind = next(before.parameters()).dtype
     inputs = probes(example)

@@ -1,1 +1,1 @@
-"""One builder per family, called with a `BuildRequest`; the registry names them."""
+"""Builders of networks, a module for families of one kind; each family is declared above its builder."""

@@ -11,26 +11,66 @@ from collections import OrderedDict
 
 from torch import nn
 
+from gapbench_models.family import family
 from gapbench_models.request import BuildRequest
 from gapbench_models.rules import minimum_map, scaled
 
 
+@family(
+    "plain/linear",
+    description="linear classifier through the origin, without bias: the model of the separable task",
+    width="ignored",
+    dropout=None,
+    smallest_size=1,
+    place=10,
+)
 def linear(request: BuildRequest) -> nn.Module:
     """logits = W x without bias, W of shape (num_classes, c h w): a classifier through the origin."""
     output = _linear(math.prod(request.input_shape), request.num_classes, bias=False)
     return nn.Sequential(OrderedDict(flatten=nn.Flatten(), output=output))
 
 
+@family(
+    "plain/deep_linear",
+    description="linear layers without bias or nonlinearity in between",
+    width="64 hidden units",
+    depth="hidden layers",
+    default_depth=2,
+    dropout=None,
+    smallest_size=1,
+    place=20,
+)
 def deep_linear(request: BuildRequest) -> nn.Module:
     """logits = W_L ... W_1 x without biases; `depth` hidden layers of 64 width units each."""
     return _dense(request, relu=False, bias=False)
 
 
+@family(
+    "plain/mlp",
+    description="fully connected ReLU network with biases, no normalisation",
+    width="64 hidden units",
+    activations=("relu",),
+    depth="hidden layers",
+    default_depth=2,
+    dropout="after every hidden layer",
+    smallest_size=1,
+    place=30,
+)
 def mlp(request: BuildRequest) -> nn.Module:
     """Fully connected ReLU network with biases; `depth` hidden layers of 64 width units each."""
     return _dense(request, relu=True, bias=True)
 
 
+@family(
+    "plain/cnn",
+    description="3 x 3 convolutions with ReLU and max pooling, mean pooling at the end, no normalisation",
+    width="16, 32, 64, 64, ... channels",
+    activations=("relu",),
+    depth="convolutional layers",
+    default_depth=3,
+    smallest_size=2,
+    place=40,
+)
 def cnn(request: BuildRequest) -> nn.Module:
     """`depth` times 3 x 3 convolution, ReLU and, while 2 x 2 pixels remain, pooling; mean; linear layer."""
     layers: OrderedDict[str, nn.Module] = OrderedDict()

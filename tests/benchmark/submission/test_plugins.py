@@ -14,7 +14,7 @@ from gapbench_tasks import TaskEntry
 def load_easy(data_dir=None, *, train_size: int = 50, label_noise: float = 0.0, seed: int = 0):
     """Separable data under another name."""
     from dataclasses import replace
-    from gapbench_tasks.separable import load_separable
+    from gapbench_tasks.loaders.separable import load_separable
 
     task = load_separable(train_size=train_size, label_noise=label_noise, seed=seed, shape=(1, 4, 4), test_size=100)
     return replace(task, name="easy", options={})

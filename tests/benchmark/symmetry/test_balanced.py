@@ -6,7 +6,7 @@ import torch
 import gapbench
 from benchmark.symmetry import zoo
 from gapbench.symmetry import find
-from gapbench.symmetry.transformation import kinds
+from gapbench.symmetry.orbit import kinds
 
 SMALL = ["flat mlp relu", "flat bottleneck", "flat bn1d", "flat norm linear", "cnn bn", "vit one head"]
 NAMES = [n for n in zoo.zoo() if n != "flat tied"]

@@ -9,8 +9,8 @@ from torch import nn
 import gapbench
 from benchmark.symmetry import zoo
 from gapbench.symmetry import find
+from gapbench.symmetry.orbit import kinds
 from gapbench.symmetry.projection import Projector
-from gapbench.symmetry.transformation import kinds
 
 # Networks where more directions leave the function alone than the detected group has, and why.
 MISSING = {
@@ -210,9 +210,9 @@ def test_unknown_operators_block_what_touches_them():
 
 
 def test_a_wrong_family_is_dropped_and_reported(monkeypatch):
-    from gapbench.symmetry import operators_pointwise
+    from gapbench.symmetry.operators import HANDLERS, pointwise
 
-    monkeypatch.setitem(operators_pointwise.HANDLERS, "gelu", operators_pointwise.relu_like)
+    monkeypatch.setitem(HANDLERS, "gelu", pointwise.relu_like)
     found = find(zoo.build("flat mlp gelu"), zoo.inputs("flat mlp gelu", 2))
     assert found.dimension == 0
     assert found.dropped == ["rescaling of units"]

@@ -1,0 +1,1 @@
+"""The groups that act on a flat parameter vector: tangents, their transposes and finite transformations."""

@@ -1,0 +1,67 @@
+"""Shifts of activations: straight lines in the biases."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+
+from gapbench.symmetry.groups.group import ids, to_torch
+from gapbench.symmetry.shift_solution import ShiftSolution
+from gapbench.symmetry.structure import Findings
+
+
+class Shifts:
+    """All free shifts at once; straight lines: theta + matrix @ c."""
+
+    def __init__(self, theta: Tensor, found: Findings, solution: ShiftSolution):
+        self.size, self.device = solution.count, theta.device
+        self.kinds: list[str] | None = None  # of each column, once asked for
+        values, numbers = solution.values, theta.cpu().numpy()
+        parts: list[tuple[np.ndarray, sp.csr_matrix]] = []
+        for use in found.linear:
+            kept = use.bias >= 0
+            if not kept.any():
+                continue
+            out = values[use.shift_out[kept]]
+            if use.shift_in.any():
+                totals = numbers[use.weight].sum(axis=3)
+                blocks = [
+                    sp.csr_matrix(totals[g][kept[g]]) @ values[use.shift_in[g]] for g in range(len(totals))
+                ]
+                out = out - sp.vstack(blocks)
+            parts.append((use.bias[kept], out.tocsr()))
+        for b in found.batch_norms:
+            if (b.bias >= 0).all():
+                moved = values[b.shift_out] - sp.diags(b.gain(numbers)) @ values[b.shift_in]
+                parts.append((b.bias, moved.tocsr()))
+        for norm in found.norms:
+            if (norm.bias >= 0).all():
+                parts.append((norm.bias, values[norm.shift_out]))
+        for additive in found.additive:
+            parts.append((additive.parameters, values[additive.shifts]))
+        rows = np.concatenate([p for p, _ in parts] + [np.zeros(0, np.int64)])
+        stacked = sp.vstack([m for _, m in parts]) if parts else sp.csr_matrix((0, self.size))
+        place = sp.csr_matrix(
+            (np.ones(len(rows)), (rows, np.arange(len(rows)))), shape=(len(theta), len(rows))
+        )
+        self.matrix: sp.csr_matrix = (place @ stacked).tocsr()
+        used = np.flatnonzero(np.diff(self.matrix.indptr))
+        self.rows = ids(used, self.device)
+        self._sparse = to_torch(self.matrix[used], self.device)
+        self._sparse_t = to_torch(self.matrix[used].T.tocsr(), self.device)
+        self.d = len(theta)
+
+    def tangent(self, c: Tensor) -> Tensor:
+        """The change (d,) of the biases for the free shifts c (size,)."""
+        out = torch.zeros(self.d, dtype=torch.float64, device=self.device)
+        if self.size:
+            out[self.rows] = self._sparse @ c
+        return out
+
+    def cotangent(self, z: Tensor) -> Tensor:
+        """The transpose of `tangent`: (d,) -> (size,)."""
+        if not self.size:
+            return torch.zeros(0, dtype=torch.float64, device=self.device)
+        return self._sparse_t @ z[self.rows]

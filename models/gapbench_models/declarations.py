@@ -1,0 +1,56 @@
+"""Read the families that the modules of a package declare, without running them: they import torch."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import replace
+from importlib.resources import files
+
+from gapbench_base.errors import ModelError
+from gapbench_models.family import Declaration, ModelFamily, family
+
+
+def read_families(package: str) -> list[ModelFamily]:
+    """All families declared with `@family(...)` in the modules of `package`, by place, then by name.
+
+    Args:
+        package: its dotted name.
+
+    Returns:
+        The families, each with the builder below its declaration.
+    """
+    found: list[tuple[int, ModelFamily]] = []
+    for file in sorted(files(package).iterdir(), key=lambda file: file.name):
+        stem, dot, kind = file.name.rpartition(".")
+        if dot and kind == "py" and not stem.startswith("_"):
+            for function, declared in _declarations(file.read_text(encoding="utf-8"), file.name):
+                built = replace(declared.family, builder=f"{package}.{stem}:{function}")
+                found.append((declared.place, built))
+    found.sort(key=lambda item: (item[0], item[1].name))
+    return [known for _, known in found]
+
+
+def _declarations(source: str, name: str) -> Iterator[tuple[str, Declaration]]:
+    """(builder, declaration) of each decorated function of a module."""
+    for node in ast.parse(source, name).body:
+        for call in node.decorator_list if isinstance(node, ast.FunctionDef) else ():
+            if (
+                isinstance(call, ast.Call)
+                and isinstance(call.func, ast.Name)
+                and call.func.id == family.__name__
+            ):
+                assert isinstance(node, ast.FunctionDef)
+                yield node.name, _declaration(call, name)
+
+
+def _declaration(call: ast.Call, name: str) -> Declaration:
+    try:
+        values = [ast.literal_eval(argument) for argument in call.args]
+        named = {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in call.keywords}
+        return family(*values, **named)
+    except (ValueError, TypeError) as error:
+        raise ModelError(
+            f"{name}, line {call.lineno}: a family is declared by literals only, since it is listed without "
+            f"importing its library ({error})"
+        ) from error
