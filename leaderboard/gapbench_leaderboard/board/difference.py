@@ -8,8 +8,8 @@ import pandas as pd
 
 from gapbench_leaderboard.board.numbers import rounded
 from gapbench_leaderboard.scores import TableError
+from gapbench_leaderboard.statistics.resampling import SIGNIFICANCE
 
-SIGNIFICANCE = 0.05
 FEW = "too few configurations"
 ESTIMATORS = {"tau": "tau", "error": "tau_standard_error", "rank": "rank", "few": "unreliable"}
 COLUMNS = [

@@ -15,6 +15,8 @@ from gapbench_leaderboard.statistics.signs import Signs
 
 COLUMNS = ["task", "family", "target", "proxy", "estimator", "value", "low", "high", "models"]
 NAN = float("nan")
+POPULATION = ""
+"""In the column `proxy`: a number of the population, not of a proxy."""
 
 
 @dataclass

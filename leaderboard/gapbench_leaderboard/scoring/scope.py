@@ -36,7 +36,7 @@ class Scope:
 
 
 @dataclass
-class Population:
+class StudySet:
     """The studies of all tasks for one target, with what depends on a scope alone."""
 
     parts: Sequence[Replicates]
@@ -45,7 +45,7 @@ class Population:
     _headline: dict[tuple[str, Scope, bytes], NDArray[np.float64]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, studies: Sequence[Study], replicates: int, seed: int) -> Population:
+    def of(cls, studies: Sequence[Study], replicates: int, seed: int) -> StudySet:
         """With `replicates` bootstrap samples, and with the deletions of the jackknife."""
         counts = [min(study.configurations, MOST_DELETIONS) for study in studies]
         before = [sum(counts[:position]) for position in range(len(studies))]

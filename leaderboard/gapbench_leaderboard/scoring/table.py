@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from gapbench_leaderboard.intake.copies import copies, named_rows
 from gapbench_leaderboard.intake.spelling import axis_values, own_order
 from gapbench_leaderboard.scoring.baselines import HYPERPARAMETER_ORACLE, NOISY_ORACLE
-from gapbench_leaderboard.scoring.pair_rows import FRACTIONS
 from gapbench_leaderboard.scoring.population_scores import score_population
+from gapbench_leaderboard.scoring.registry import estimators
 from gapbench_leaderboard.scoring.rows import COLUMNS
-from gapbench_leaderboard.scoring.study import LOG_PARAMETERS
+from gapbench_leaderboard.scoring.study import FRACTIONS, LOG_PARAMETERS
 from gapbench_leaderboard.statistics.cells import NumberFormat, is_missing, nearly, remedy
 from gapbench_leaderboard.statistics.configurations import (
     TableError,
@@ -35,11 +35,6 @@ OWN = (
     LOG_PARAMETERS,
 )  # fmt: skip
 """Columns that `score_population` reads: a table may use the names for something else."""
-_AXIS_ESTIMATORS = (
-    "granulated", "tau_within", "tau_pooled_minus_within", "simpson", "sign_error", "pairs:granulated",
-    "pairs:tau_within",
-)  # fmt: skip
-"""Estimators that have a row for each axis, named after it."""
 
 
 def score_table(
@@ -423,8 +418,10 @@ def _as_table(scores: pd.DataFrame, target: str, names: _Names, remarks: Sequenc
     extra = overall[~pd.MultiIndex.from_frame(overall[keys]).isin(seen)]
     table = pd.concat([own, extra], ignore_index=True).assign(family="", target=target)
     renamed = {f"left_out:{names.target} not finite": f"left_out:{target} not finite"}
+    by_axis = [known for known in estimators() if known.each == "axis"]
+    labels = [known.name for known in by_axis] + [f"pairs:{known.name}" for known in by_axis if known.counted]
     for axis, inside in names.level.items():
-        renamed |= {f"{estimator}:{inside}": f"{estimator}:{axis}" for estimator in _AXIS_ESTIMATORS}
+        renamed |= {f"{label}:{inside}": f"{label}:{axis}" for label in labels}
     table["estimator"] = [renamed.get(name, name) for name in table["estimator"]]
     table = table[COLUMNS].reset_index(drop=True)
     table.attrs["notes"] = list(remarks)

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 FEW_CONFIGURATIONS = 30
 """Below this many configurations an interval is marked unreliable."""
+SIGNIFICANCE = 0.05
+"""Of a difference, after Holm's correction."""
 MOST_DELETIONS = 300
 """Deletions of the jackknife within one task."""
 
