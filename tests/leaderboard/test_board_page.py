@@ -18,7 +18,7 @@ import pytest
 
 from gapbench_leaderboard.board import build
 from gapbench_leaderboard.board.numbers import exact, rounded
-from gapbench_leaderboard.board.ranked import LIKE_WIDTH, ranked
+from gapbench_leaderboard.board.ranked import ranked
 from gapbench_leaderboard.board.terminal import ranking_text
 from gapbench_leaderboard.scores import score_population
 from leaderboard.board_cases import AWKWARD, STATES, board, large
@@ -773,8 +773,3 @@ def test_where_no_difference_is_significant_it_is_said_everywhere(page: Page, tm
         assert (text in page.value(about)) is said
         assert (text in (tmp_path / "board.md").read_text()) is said
         assert (text in ranking_text(scores)) is said
-
-
-def test_page_and_files_mark_the_width_alike() -> None:
-    script = (files("gapbench_leaderboard.board") / "assets" / "ranking.js").read_text()
-    assert re.findall(r"const LIKE_WIDTH = ([\d.]+);", script) == [str(LIKE_WIDTH)]

@@ -9,8 +9,10 @@ from typing import Any
 import pandas as pd
 
 from gapbench_leaderboard.board.agreement import agreement
+from gapbench_leaderboard.board.columns import heat_maps, page_columns
 from gapbench_leaderboard.board.doubts import doubts_of
 from gapbench_leaderboard.board.invariances import invariance_mark
+from gapbench_leaderboard.board.marks import page_marks
 from gapbench_leaderboard.board.numbers import plain, plain_cells
 from gapbench_leaderboard.board.standing import standing
 from gapbench_leaderboard.scores import BASELINES, MEASURED_BASELINES
@@ -64,6 +66,9 @@ def document(
         "families": plain(sorted(map(str, population["family"].dropna().unique())))
         if "family" in population.columns
         else [],
+        "columns": page_columns(set(scores["estimator"]), described),
+        "marks": page_marks(),
+        "heat_maps": heat_maps(),
         "proxies": described,
         "agreement": agreement(population, measurements, described),
         "population": columns(population),

@@ -19,6 +19,15 @@ MEANINGS = {
     ASCENT: "worst case: on some networks doubling the ascent's steps still gained more than 5 %",
 }
 
+ABOUT = {
+    PARTLY: "Of a quotient: the network's symmetry was only partly covered on some networks, so a part of"
+    " it is still in the value.",
+    MISSING: "Of a quotient: no symmetry was found on some networks, where the quotient is the full space.",
+    ASCENT: "A worst-case ascent had not converged on some networks: doubling its steps gained more than "
+    "5 %.",
+}
+"""What the page says of them."""
+
 
 @dataclass(frozen=True)
 class Doubts:

@@ -10,20 +10,12 @@ import pandas as pd
 
 from gapbench_leaderboard.board.document import baseline_labels
 from gapbench_leaderboard.board.doubts import Doubts, doubts_of
+from gapbench_leaderboard.board.marks import marks_of, meanings
 from gapbench_leaderboard.board.numbers import exact, plain, rounded
-from gapbench_leaderboard.board.ranked import Ranked, ranked
-from gapbench_leaderboard.board.terminal import MARKS, UNDECIDED, marks_of
-
-HEADINGS = {
-    "value": "tau",
-    "low": "low",
-    "high": "high",
-    "within": "tau within width",
-    "pooled": "pooled tau",
-    "partial": "partial tau",
-    "with_width": "tau with width",
-    "seconds": "seconds",
-}
+from gapbench_leaderboard.board.ranked import Ranked, ranked, text_of
+from gapbench_leaderboard.board.terminal import UNDECIDED
+from gapbench_leaderboard.scoring.registry import DIGITS, HEADLINE, MARKDOWN, NETWORKS_AT
+from gapbench_leaderboard.scoring.registry import columns as columns_of
 
 
 def markdown_text(
@@ -116,27 +108,28 @@ def _networks(population: pd.DataFrame, planned: Any) -> str:
 def _table(
     found: Ranked, audit: Mapping[str, str], status: Mapping[str, list[str]], doubts: Mapping[str, Doubts]
 ) -> list[str]:
-    repeated = found.table["repeatability"].notna().any()
-    lines = ["| rank | proxy | tau | 95 % interval | within width | pooled | partial | with width |"]
-    lines[0] += " repeatable | networks | seconds | marks |" if repeated else " networks | seconds | marks |"
-    lines.append("|---:|---|---:|---|---:|---:|---:|---:|" + ("---:|" if repeated else "") + "---:|---:|---|")
-    if audit:
-        lines = [lines[0] + " audit |", lines[1] + "---|"]
+    shown = [
+        column
+        for column in columns_of(MARKDOWN)
+        if not column.optional or found.table[column.key].notna().any()
+    ]
+    split = sum(column.order < NETWORKS_AT for column in shown)
+    headings = [escape(column.heading_in(MARKDOWN)) for column in shown]
+    headings[split:split] = ["networks"]
+    lead, last = ["rank", "proxy", HEADLINE, "95 % interval"], ["marks", *(["audit"] if audit else [])]
+    lines = ["| " + " | ".join([*lead, *headings, *last]) + " |"]
+    lines.append("|---:|---|---:|---|" + "---:|" * len(headings) + "---|" * len(last))
     for row in found.table.to_dict("records"):
         interval = "" if row["low"] != row["low"] else f"[{rounded(row['low'])}, {rounded(row['high'])}]"
         name = escape(row["proxy"])
+        numbers = [text_of(column, row[column.key]) for column in shown]
+        numbers[split:split] = [f"{row['models']}/{'?' if found.networks is None else found.networks}"]
         cells = [
             _rank(row["rank"]),
             f"*{name}*" if row["baseline"] else name,
             rounded(row["value"]),
             interval,
-            rounded(row["within"]),
-            rounded(row["pooled"]),
-            rounded(row["partial"]),
-            rounded(row["with_width"]),
-            *([rounded(row["repeatability"])] if repeated else []),
-            f"{row['models']}/{'?' if found.networks is None else found.networks}",
-            rounded(row["seconds"]),
+            *numbers,
             " ".join([*marks_of(row, doubts), *status.get(plain(row["proxy"]), [])]),
         ]
         if audit:
@@ -151,7 +144,7 @@ def _legend(found: Ranked, doubts: Mapping[str, Doubts]) -> list[str]:
         f"Ceiling, {name}: {rounded(value)}" + (f" [{rounded(low)}, {rounded(high)}]." if low == low else ".")
         for name, (value, low, high) in found.ceilings.items()
     ]
-    lines += [f"{mark}: {meaning}." for mark, meaning in MARKS.items() if mark in used]
+    lines += [f"{mark}: {meaning}." for mark, meaning in meanings().items() if mark in used]
     for label in found.table["proxy"]:
         told = doubts[str(label)].sentences if str(label) in doubts else []
         lines += [f"{escape(label)}: {'; '.join(told)}."] if told else []
@@ -165,9 +158,11 @@ def _legend(found: Ranked, doubts: Mapping[str, Doubts]) -> list[str]:
 
 
 def _exact_table(found: Ranked) -> list[str]:
-    lines = ["| proxy | " + " | ".join(HEADINGS.values()) + " |", "|---" * (1 + len(HEADINGS)) + "|"]
+    headings = {"value": HEADLINE, "low": "low", "high": "high"}
+    headings |= {column.key: escape(column.heading_in(DIGITS)) for column in columns_of(DIGITS)}
+    lines = ["| proxy | " + " | ".join(headings.values()) + " |", "|---" * (1 + len(headings)) + "|"]
     for row in found.table.to_dict("records"):
-        cells = [escape(row["proxy"]), *(exact(row[name]) for name in HEADINGS)]
+        cells = [escape(row["proxy"]), *(exact(row[name]) for name in headings)]
         lines.append("| " + " | ".join(cells) + " |")
     return lines
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -10,31 +9,12 @@ from typing import Any
 
 import pandas as pd
 
+from gapbench_base.keys import text_key
 from gapbench_leaderboard.board.numbers import plain
 from gapbench_leaderboard.board.standing import standing
+from gapbench_leaderboard.scoring.registry import HEADLINE, MIRROR, estimators
 
 IDENTITY = ("proxy", "version", "options", "higher_means")
-ESTIMATORS = (
-    "rank",
-    "tau",
-    "tau_within",
-    "tau_b",
-    "tau_partial",
-    "tau_with_width",
-    "tau_true_gap",
-    "granulated",
-    "K",
-    "sign_error",
-    "r2",
-    "mae",
-    "coverage",
-    "repeatability",
-    "unreliable",
-    "simpson",
-    "p_random",
-    "seconds",
-)
-"""Numbers of a run's summary; all others are in the leaderboard's tables."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +41,8 @@ def entry_records(document: Mapping[str, Any], scores: pd.DataFrame) -> list[Rec
     stay numbers.
     """
     suite = document["suite"]
-    chosen = scores[(scores["family"].fillna("") == "") & scores["estimator"].isin(ESTIMATORS)]
+    shown = [estimator.name for estimator in estimators(MIRROR)]
+    chosen = scores[(scores["family"].fillna("") == "") & scores["estimator"].isin(shown)]
     by_proxy = {str(proxy): rows for proxy, rows in chosen.groupby("proxy", sort=False)}
     return [_record(entry, suite, by_proxy.get(entry["label"])) for entry in document["proxies"]]
 
@@ -116,8 +97,7 @@ def population_tags(suite: Mapping[str, Any]) -> tuple[str, ...]:
 
 def identifier(identity: Mapping[str, Any]) -> str:
     """16 hexadecimal digits that depend on the content alone."""
-    text = json.dumps(plain(dict(identity)), sort_keys=True, ensure_ascii=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return text_key(json.dumps(plain(dict(identity)), sort_keys=True, ensure_ascii=True))
 
 
 def _record(entry: Mapping[str, Any], suite: Mapping[str, Any], rows: pd.DataFrame | None) -> Record:
@@ -135,7 +115,7 @@ def _record(entry: Mapping[str, Any], suite: Mapping[str, Any], rows: pd.DataFra
             number = plain(row[column])
             if isinstance(number, (int, float)):
                 summary[f"{scope}/{row['estimator']}{suffix}"] = number
-        if row["estimator"] == "tau":
+        if row["estimator"] == HEADLINE:
             summary[f"{scope}/models"] = int(row["models"])
     return Record(
         identifier=identifier(identity),

@@ -10,6 +10,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+Row = Mapping[Any, Any]
+"""A row of a table, by column; pandas does not say of which type its cells are."""
+
 
 def plain(value: Any) -> Any:
     """A cell of a table as a plain Python value: bool, int, float, str, or None where it is missing.

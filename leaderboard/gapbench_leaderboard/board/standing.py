@@ -14,6 +14,19 @@ OUTCOMES = {
     "undecided": "Submitted; measured again, but its scores cannot be compared",
 }
 """Latest outcomes other than confirmed, and how they are said."""
+ABOUT = {
+    "verified": "Submitted, and measured again by gapbench verify, which bore it out; the details say on "
+    "which networks.",
+    "other population": "Submitted, and measured on other networks than those of this board.",
+    "claimed": CLAIMED,
+    "not contradicted": "Submitted; its score on fresh networks is compatible with the claim, but its "
+    "interval contains 0.",
+    "contradicted": "Submitted; its score on fresh networks is significantly smaller than claimed, or of "
+    "the other sign.",
+    "refuted": "Submitted; measured again on the same networks with other values.",
+    "undecided": "Submitted; measured again, but its scores cannot be compared.",
+}
+"""What the page says of each kind, where an entry does not say it itself."""
 
 
 @dataclass(frozen=True)

@@ -228,6 +228,11 @@ def estimators(place: Place | None = None) -> tuple[Estimator, ...]:
     return tuple(sorted(shown, key=lambda estimator: estimator.order))
 
 
+def columns(place: Place) -> tuple[Estimator, ...]:
+    """The columns of a place beside rank and headline, which come first in every ranking."""
+    return tuple(shown for shown in estimators(place) if shown.name not in (RANK, HEADLINE))
+
+
 def marked(place: Place) -> tuple[tuple[Estimator, Mark], ...]:
     """The estimators that have a mark, with it, in the order of the marks in a place."""
     found = [(estimator, estimator.mark) for estimator in estimators() if estimator.mark is not None]

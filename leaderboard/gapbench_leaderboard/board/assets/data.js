@@ -64,29 +64,29 @@ function ranking(target, task, family) {
   for (const [proxy, row] of index.get("tau") || []) {
     if (proxy === "") continue;
     const entry = entryOf.get(proxy) || { label: proxy };
+    const shown = board.columns.filter((column) => column.estimator);
     rows.push({
+      ...Object.fromEntries(shown.map((column) => [column.key, score(column.whole ? everywhere : index, column.estimator, proxy)])),
       proxy,
       entry,
       baseline: Boolean(entry.baseline),
-      rank: score(index, "rank", proxy),
       tau: scores.value[row],
       low: scores.low[row],
       high: scores.high[row],
       models: scores.models[row],
-      within: score(index, "tau_within", proxy),
-      pooled: score(index, "tau_b", proxy),
-      partial: score(index, "tau_partial", proxy),
-      withWidth: score(index, "tau_with_width", proxy),
-      limits: (name) => { const row = scoreRow(index, name, proxy); return row < 0 ? "" : interval(scores.low[row], scores.high[row]); },
-      repeatability: score(index, "repeatability", proxy),
       coverage: score(index, "coverage", proxy),
       seconds: score(everywhere, "seconds", proxy),
-      simpson: score(index, "simpson", proxy) === 1,
-      unreliable: score(index, "unreliable", proxy) === 1,
-      fewDistinct: score(everywhere, "few_distinct", proxy) === 1,
+      limits: (name) => { const row = scoreRow(index, name, proxy); return row < 0 ? "" : interval(scores.low[row], scores.high[row]); },
+      marks: board.marks.filter((mark) => mark.estimator && applies(mark, score(mark.whole ? everywhere : index, mark.estimator, proxy), Boolean(entry.baseline))).map((mark) => mark.name),
     });
   }
   return rows;
+}
+
+// Whether a proxy with this value of a mark's estimator bears the mark.
+function applies(mark, value, baseline) {
+  if (typeof value !== "number" || (baseline && !mark.of_baselines)) return false;
+  return (mark.at_least !== null && Math.abs(value) >= mark.at_least) || (mark.below !== null && value < mark.below);
 }
 
 // How many networks of a scope could be ranked at all.

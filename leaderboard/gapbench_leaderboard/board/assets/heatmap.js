@@ -1,21 +1,16 @@
 // Proxies against axes, tasks or families: a table whose cells are coloured by value.
-const HEAT_KINDS = [
-  ["axis", "axis: granulated coefficient", "The granulated coefficient of one axis: tau among networks that differ in that axis alone, averaged over the rest of the grid. It says along which hyper-parameter a proxy follows the target."],
-  ["fixed", "axis held fixed: tau", "tau among the networks of a task with an equal value of the axis. Against the pooled tau it says how much of a proxy's success that axis carries."],
-  ["task", "task: headline tau", "The headline within each task."],
-  ["family", "family: headline tau", "The headline within each family of networks."],
-];
+const HEAT_KINDS = board.heat_maps;
 
 // The columns of a heat map: title, and the row of scores of a proxy.
 function heatColumns(kind, state) {
+  const { estimator } = kind;
   const column = (title, index, name) => ({ title, row: (proxy) => scoreRow(index, name, proxy), pairs: (proxy) => score(index, `pairs:${name}`, proxy) });
-  if (kind === "task") return board.tasks.map((task) => column(task, scope(state.target, task, state.family), "tau"));
-  if (kind === "family") return board.families.map((family) => column(family, scope(state.target, state.task, family), "tau"));
-  const estimator = kind === "axis" ? "granulated" : "tau_within";
-  const tasks = kind === "fixed" && !state.task ? board.tasks : [state.task];
+  if (kind.columns === "task") return board.tasks.map((task) => column(task, scope(state.target, task, state.family), estimator));
+  if (kind.columns === "family") return board.families.map((family) => column(family, scope(state.target, state.task, family), estimator));
+  const tasks = kind.single_tasks && !state.task ? board.tasks : [state.task];
   const columns = [];
   for (const task of tasks) {
-    const index = scope(state.target, task, kind === "axis" ? state.family : "");
+    const index = scope(state.target, task, kind.single_tasks ? "" : state.family);
     for (const name of index.keys()) {
       if (!name.startsWith(`${estimator}:`)) continue;
       const axis = name.slice(estimator.length + 1);
@@ -43,9 +38,9 @@ function heatCell(row, pairs, title) {
 }
 
 function drawHeat(state) {
-  const kind = HEAT_KINDS.find(([key]) => key === state.heat) || HEAT_KINDS[0];
-  byId("heat-about").textContent = `${kind[2]} Pale: the interval contains 0, or there is none. Point at a cell for the number of pairs that it rests on.`;
-  const columns = heatColumns(kind[0], state);
+  const kind = HEAT_KINDS.find(({ key }) => key === state.heat) || HEAT_KINDS[0];
+  byId("heat-about").textContent = `${kind.about} Pale: the interval contains 0, or there is none. Point at a cell for the number of pairs that it rests on.`;
+  const columns = heatColumns(kind, state);
   const rows = sortedRanking(ranking(state.target, state.task, state.family).filter((row) => state.keeps(row)), state);
   const empty = !columns.length || !rows.length;
   byId("heat-empty").hidden = !empty;

@@ -29,7 +29,7 @@ function readFragment() {
   // What no control can show would filter unseen.
   if (!COLUMNS.some((column) => column.key === state.sort)) state.sort = KEPT.sort;
   if (!["auto", "linear", "log"].includes(state.log)) state.log = KEPT.log;
-  if (!HEAT_KINDS.some(([kind]) => kind === state.heat)) state.heat = KEPT.heat;
+  if (!HEAT_KINDS.some(({ key }) => key === state.heat)) state.heat = KEPT.heat;
   if (!/^[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$/i.test(state.cost) || !Number.isFinite(Number(state.cost))) state.cost = "";
   if (!hasVerified) state.verified = false;
   if (!entryOf.has(state.proxy)) state.proxy = firstProxy();
@@ -94,7 +94,7 @@ function drawControls() {
     choice("theme", "Appearance", [["", "as the system"], ["light", "light"], ["dark", "dark"]], state.theme, (theme) => change({ theme })),
   );
   byId("theme").parentNode.classList.add("last");
-  byId("heat-controls").replaceChildren(choice("heat-kind", "Columns", HEAT_KINDS, state.heat, (heat) => change({ heat })));
+  byId("heat-controls").replaceChildren(choice("heat-kind", "Columns", HEAT_KINDS.map(({ key, title }) => [key, title]), state.heat, (heat) => change({ heat })));
   byId("scatter-controls").replaceChildren(
     choice("plot-proxy", "Proxy", named(board.proxies.map((entry) => entry.label)), state.proxy, (proxy) => change({ proxy })),
     choice("plot-task", "Task", named(board.tasks), state.plotTask, (plotTask) => change({ plotTask })),
