@@ -75,7 +75,9 @@ def page_columns(scored: Collection[str], entries: Sequence[Mapping[str, Any]]) 
     lead = [shown.pop(RANK), PROXY, BAR, shown.pop(HEADLINE)]
     before = [column for name, column in shown.items() if order[name] < NETWORKS_AT]
     after = [column for name, column in shown.items() if order[name] >= NETWORKS_AT]
-    own = [column for column in (INVARIANCES, AUDIT) if any(entry.get(column["key"]) for entry in entries)]
+    own = [
+        column for column in (INVARIANCES, AUDIT) if any(entry.get(str(column["key"])) for entry in entries)
+    ]
     return [{"kind": column["key"], **column} for column in (*lead, *before, NETWORKS, *after, *own)]
 
 

@@ -33,7 +33,7 @@ def page_marks() -> list[dict[str, object]]:
         For each its `name` and what it says (`about`); for those that scores give also `estimator`, `whole`,
         `at_least`, `below` and `of_baselines`, as in `scoring.registry.Mark`.
     """
-    scored = [
+    scored: list[dict[str, object]] = [
         {
             "name": mark.name,
             "about": mark.about,
@@ -46,4 +46,4 @@ def page_marks() -> list[dict[str, object]]:
         for estimator, mark in marked(PAGE)
     ]
     told = {doubting.NAMES[letter]: about for letter, about in doubting.ABOUT.items()} | standing.ABOUT
-    return [*scored, *({"name": name, "about": about} for name, about in told.items())]
+    return scored + [{"name": name, "about": about} for name, about in told.items()]

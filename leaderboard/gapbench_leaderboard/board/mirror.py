@@ -70,7 +70,8 @@ def made_with(suite: Mapping[str, Any]) -> dict[str, Any]:
         if name in known
     }
     found |= {name: known[name] for name in ("gapbench", "devices") if known.get(name)}
-    return plain(found | ({"made_with": suite["made_with"]} if suite.get("made_with") else {}))
+    found |= {"made_with": suite["made_with"]} if suite.get("made_with") else {}
+    return {name: plain(value) for name, value in found.items()}
 
 
 def is_trial(suite: Mapping[str, Any]) -> bool:

@@ -142,11 +142,11 @@ def ranking(
         head[name] = column.reindex(head.index)
     head["unreliable"] = head["unreliable"].fillna(0).astype(bool)
     head["baseline"] = head.index.isin(BASELINES) & head["rank"].isna()  # a table may have a measure "width"
-    table = head.reset_index().sort_values(
+    table: pd.DataFrame = head.reset_index().sort_values(
         ["rank", "value", "proxy"], ascending=[True, False, True], na_position="last", kind="stable"
     )
     numbers = ["value", "low", "high", "models", "coverage", "p_random", "unreliable", "baseline"]
-    return table[["rank", "proxy", *numbers]].reset_index(drop=True)
+    return table.reindex(columns=["rank", "proxy", *numbers]).reset_index(drop=True)
 
 
 def _refuse_shared_seeds(population: pd.DataFrame, axes: Sequence[str], seed_column: str) -> None:

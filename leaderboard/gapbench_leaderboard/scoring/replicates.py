@@ -316,7 +316,8 @@ def mean_of(values: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
     present = np.isfinite(stacked)
     number = present.sum(axis=0)
     total = np.where(present, stacked, 0.0).sum(axis=0)
-    return np.divide(total, number, out=np.full(len(total), np.nan), where=number > 0)
+    mean: NDArray[np.float64] = np.divide(total, number, out=np.full(len(total), np.nan), where=number > 0)
+    return mean
 
 
 def mean_estimate(estimates: Sequence[ReplicatedEstimate]) -> ReplicatedEstimate:

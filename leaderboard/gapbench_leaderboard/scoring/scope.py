@@ -32,7 +32,8 @@ class Scope:
             return np.ones(part.study.size, dtype=bool)
         if self.family not in part.study.family_names:
             return np.zeros(part.study.size, dtype=bool)
-        return part.study.family == part.study.family_names.index(self.family)
+        own: NDArray[np.bool_] = part.study.family == part.study.family_names.index(self.family)
+        return own
 
 
 @dataclass

@@ -6,8 +6,14 @@ from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 import numba
+import numpy as np
+from numpy.typing import NDArray
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Whole = NDArray[np.integer[Any]]
+"""Whole numbers of any width: the loops are compiled for that which they get."""
 
 
 def compiled(function: Function) -> Function:

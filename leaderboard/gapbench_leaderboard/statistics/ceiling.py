@@ -122,9 +122,9 @@ def _spreads(
     def within(values: NDArray[np.float64]) -> NDArray[np.float64]:
         mean = np.stack([np.bincount(code, row) / size for row in values])
         squares = (values - mean[:, code]) ** 2
-        return np.divide(
-            squares.mean(axis=0) @ weight.T, freedom, out=np.full(len(weight), np.nan), where=freedom > 0
-        )
+        found: NDArray[np.float64] = np.full(len(weight), np.nan)
+        np.divide(squares.mean(axis=0) @ weight.T, freedom, out=found, where=freedom > 0)
+        return found
 
     measured, of_noise = _unbiased(target[None, :], weight)[0], _unbiased(noise, weight).mean(axis=0)
     total = np.maximum(0.0, measured - of_noise)

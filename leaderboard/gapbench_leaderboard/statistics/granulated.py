@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from gapbench_leaderboard.statistics._compile import compiled
+from gapbench_leaderboard.statistics._compile import Floats, Whole, compiled
 from gapbench_leaderboard.statistics.configurations import gather, group_codes
 from gapbench_leaderboard.statistics.dyads import Dyads
 from gapbench_leaderboard.statistics.pairs import LANES, Multiplicities
@@ -192,7 +192,7 @@ def cell_mean_replicates(
 
 
 @compiled
-def _cell_means(first, second, starts, sign, blocks):  # type: ignore[no-untyped-def]
+def _cell_means(first: Whole, second: Whole, starts: Whole, sign: Whole, blocks: Whole) -> Floats:
     result = np.full((blocks.shape[0], LANES), np.nan)
     total = np.empty(LANES, dtype=np.int64)
     weight = np.empty(LANES, dtype=np.int64)

@@ -76,7 +76,8 @@ class Sampling:
         number, whole = defined.sum(axis=-1), len(self.deleted)
         enough = (2 * number >= whole) & (number > 0)
         share = np.divide(whole, number, out=np.full(squares.shape, np.nan), where=enough)
-        return np.sqrt(squares * share)
+        error: NDArray[np.float64] = np.sqrt(squares * share)
+        return error
 
 
 def interval(
@@ -138,7 +139,7 @@ def _tails(drawn: NDArray[np.float64], level: float, freedom: int) -> NDArray[np
     if not deviation > 0:
         student = _normal_quantile(level) * _student_factor(level, freedom)
         return np.array([-student, student])
-    shape = (np.percentile(drawn, _percents(level)) - drawn.mean()) / deviation
+    shape: NDArray[np.float64] = (np.percentile(drawn, _percents(level)) - drawn.mean()) / deviation
     return shape * _student_factor(level, freedom)
 
 

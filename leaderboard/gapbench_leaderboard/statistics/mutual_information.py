@@ -94,7 +94,7 @@ def _cell_counts(
 ) -> NDArray[np.float64]:
     """Joint counts of (V_mu, V_g) in every cell that has a pair, shape (cells, 2, 2)."""
     groups = int(cell.max()) + 1 if len(cell) else 0
-    counts = np.zeros((groups, groups * 4))
+    counts: NDArray[np.float64] = np.zeros((groups, groups * 4))
     for index, row in enumerate(signs):
         counts[cell[index]] += np.bincount(cell * 4 + row, minlength=groups * 4)
         if not self_pairs:
@@ -123,7 +123,8 @@ def normalised_information(counts: NDArray[np.float64]) -> float:
 
 
 def _varies(counts: NDArray[np.float64], axis: int) -> NDArray[np.bool_]:
-    return (counts.sum(axis=axis) > 0).all(axis=1)
+    varies: NDArray[np.bool_] = (counts.sum(axis=axis) > 0).all(axis=1)
+    return varies
 
 
 def plogp(values: NDArray[np.float64]) -> NDArray[np.float64]:

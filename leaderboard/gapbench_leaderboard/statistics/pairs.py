@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gapbench_leaderboard.statistics._compile import compiled
+from gapbench_leaderboard.statistics._compile import Integers, Whole, compiled
 
 LANES = 32
 """Replicates that are counted side by side."""
@@ -202,7 +202,7 @@ def _ratio(numerator: NDArray[np.int64], denominator: NDArray[np.float64]) -> ND
 
 
 @compiled
-def _base_inversions(rank):  # type: ignore[no-untyped-def]
+def _base_inversions(rank: Whole) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Positions i < j with rank[i] > rank[j] within blocks of BASE positions."""
     size = rank.shape[0]
     first = np.empty(size * BASE // 2, dtype=np.int32)
@@ -219,7 +219,7 @@ def _base_inversions(rank):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _plan(rank):  # type: ignore[no-untyped-def]
+def _plan(rank: Whole) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
     """Merge order and right-hand marks of every level, shape (levels, n); ranks descend, ties right first."""
     size = rank.shape[0]
     depth = 0
@@ -258,7 +258,9 @@ def _plan(rank):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _replay(levels, right, first, second, weights, workspace):  # type: ignore[no-untyped-def]
+def _replay(
+    levels: Whole, right: Whole, first: Whole, second: Whole, weights: Whole, workspace: Whole
+) -> Integers:
     result = np.zeros((weights.shape[0], LANES), dtype=np.int64)
     size = levels.shape[1]
     passed = workspace[0]
@@ -293,7 +295,7 @@ def _replay(levels, right, first, second, weights, workspace):  # type: ignore[n
 
 
 @compiled
-def _all_pairs(weights):  # type: ignore[no-untyped-def]
+def _all_pairs(weights: Whole) -> Integers:
     result = np.zeros((weights.shape[0], LANES), dtype=np.int64)
     for block in range(weights.shape[0]):
         total = np.zeros(LANES, dtype=np.int64)
@@ -306,7 +308,7 @@ def _all_pairs(weights):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _tied_pairs(members, starts, weights, workspace):  # type: ignore[no-untyped-def]
+def _tied_pairs(members: Whole, starts: Whole, weights: Whole, workspace: Whole) -> Integers:
     result = np.zeros((weights.shape[0], LANES), dtype=np.int64)
     passed = workspace[0]
     tied = workspace[1]

@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gapbench_leaderboard.statistics._compile import compiled
+from gapbench_leaderboard.statistics._compile import Floats, Whole, compiled
 from gapbench_leaderboard.statistics.pairs import (
     LANES,
     Multiplicities,
@@ -100,7 +100,7 @@ def mid_ranks(order: Order) -> NDArray[np.float64]:
 
 
 @compiled
-def _ranks(members, starts, weight):  # type: ignore[no-untyped-def]
+def _ranks(members: Whole, starts: Whole, weight: Whole) -> Floats:
     """Weight of the other members below plus half that of those equal, shape (n, LANES)."""
     result = np.empty((members.shape[0], LANES))
     below = np.zeros(LANES)
@@ -120,9 +120,15 @@ def _ranks(members, starts, weight):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _spearman(  # type: ignore[no-untyped-def]
-    x_members, x_starts, x_rank, y_members, y_starts, y_rank, weights
-):
+def _spearman(
+    x_members: Whole,
+    x_starts: Whole,
+    x_rank: Whole,
+    y_members: Whole,
+    y_starts: Whole,
+    y_rank: Whole,
+    weights: Whole,
+) -> Floats:
     result = np.full((weights.shape[0], LANES), np.nan)
     for block in range(weights.shape[0]):
         weight = weights[block]

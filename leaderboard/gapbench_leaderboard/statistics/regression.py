@@ -42,8 +42,8 @@ def design(frame: pd.DataFrame, axes: Sequence[str]) -> NDArray[np.float64]:
 
 
 def _standardised(features: NDArray[np.float64]) -> NDArray[np.float64]:
-    centred = features - features.mean(axis=0)
-    scale = centred.std(axis=0)
+    centred: NDArray[np.float64] = features - features.mean(axis=0)
+    scale: NDArray[np.float64] = centred.std(axis=0)
     return centred[:, scale > 1e-12] / scale[scale > 1e-12]
 
 
@@ -107,4 +107,5 @@ def _axis(series: pd.Series) -> NDArray[np.float64]:
     codes, levels = pd.factorize(series, use_na_sentinel=False)
     if len(levels) < 2:
         return np.zeros((len(series), 0))
-    return (codes[:, None] == np.arange(len(levels))).astype(np.float64)
+    indicators: NDArray[np.float64] = (codes[:, None] == np.arange(len(levels))).astype(np.float64)
+    return indicators

@@ -39,7 +39,9 @@ def deletion_numbers(count: int, random: np.random.Generator) -> NDArray[np.int6
     """
     if count <= MOST_DELETIONS:
         return np.arange(count)
-    return random.permutation(np.arange(count) % MOST_DELETIONS)
+    numbers: NDArray[np.int64] = np.arange(count) % MOST_DELETIONS
+    random.shuffle(numbers)
+    return numbers
 
 
 def deletions(numbers: NDArray[np.int64], total: int) -> NDArray[np.int64]:

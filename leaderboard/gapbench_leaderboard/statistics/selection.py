@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gapbench_leaderboard.statistics._compile import compiled
+from gapbench_leaderboard.statistics._compile import Floats, Integers, Whole, compiled
 from gapbench_leaderboard.statistics.pairs import Order
 from gapbench_leaderboard.statistics.rank import paired_vectors
 
@@ -62,7 +62,7 @@ def selection_replicates(
 
 
 @compiled
-def _border(members, starts, weight, k):  # type: ignore[no-untyped-def]
+def _border(members: Whole, starts: Whole, weight: Whole, k: int) -> tuple[int, int, int]:
     """The level at which the k-th smallest stands, the weight below it, and its weight."""
     below = 0
     for level in range(starts.shape[0] - 1):
@@ -76,16 +76,24 @@ def _border(members, starts, weight, k):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _chance(rank, border, below, mass, k):  # type: ignore[no-untyped-def]
+def _chance(rank: int, border: int, below: int, mass: int, k: int) -> float:
     if rank < border:
         return 1.0
     return (k - below) / mass if rank == border else 0.0
 
 
 @compiled
-def _selection(  # type: ignore[no-untyped-def]
-    x_members, x_starts, x_rank, y_members, y_starts, y_rank, target, multiplicities, k
-):
+def _selection(
+    x_members: Whole,
+    x_starts: Whole,
+    x_rank: Whole,
+    y_members: Whole,
+    y_starts: Whole,
+    y_rank: Whole,
+    target: Floats,
+    multiplicities: Whole,
+    k: Integers,
+) -> Floats:
     samples, size = multiplicities.shape
     result = np.full((2, samples), np.nan)
     for sample in range(samples):
