@@ -39,14 +39,13 @@ def deletion_numbers(count: int, random: np.random.Generator) -> NDArray[np.int6
     """
     if count <= MOST_DELETIONS:
         return np.arange(count)
-    numbers: NDArray[np.int64] = np.arange(count) % MOST_DELETIONS
-    random.shuffle(numbers)
-    return numbers
+    return random.permutation(np.arange(count) % MOST_DELETIONS)
 
 
 def deletions(numbers: NDArray[np.int64], total: int) -> NDArray[np.int64]:
     """Multiplicities with one deletion each, shape (total, count): 0 for the configurations deleted, else 1."""
-    return (np.arange(total)[:, None] != numbers).astype(np.int64)
+    multiplicities: NDArray[np.int64] = (np.arange(total)[:, None] != numbers).astype(np.int64)
+    return multiplicities
 
 
 def draw_multiplicities(
