@@ -21,7 +21,9 @@ def oriented_values(
 ) -> pd.DataFrame:
     """Values of the converged networks, a column per measured proxy that has any, larger = larger gap predicted.
 
-    First measurements with status `ok` and a finite value; NaN elsewhere. The baseline `width` is included.
+    Returns:
+        A row per converged network, indexed as `population`; NaN where there is no first measurement
+        with status `ok` and a finite value. The baseline `width` is included.
     """
     usable = measurements[measurements["status"] == "ok"]
     if "repeat" in usable.columns:
@@ -82,10 +84,14 @@ def agreement(
 
 
 def pairwise_tau_b(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """tau-b between the columns of (networks, proxies), on the rows that both have, and the number of pairs.
+    """tau-b between columns of shape (networks, proxies), on the rows that both have, and the number of pairs.
 
     tau-b = (concordant - discordant) / sqrt(pairs untied in the first * pairs untied in the second); Kendall
-    1945. NaN where a column is constant on the common rows.
+    1945.
+
+    Returns:
+        Two arrays of shape (proxies, proxies); tau-b is NaN where a column is constant on the common
+        rows.
     """
     size = values.shape[1]
     score, untied, pairs = (np.zeros((size, size)) for _ in range(3))

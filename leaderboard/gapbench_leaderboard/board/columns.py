@@ -82,8 +82,11 @@ def page_columns(scored: Collection[str], entries: Sequence[Mapping[str, Any]]) 
 
 
 def heat_maps() -> list[dict[str, Any]]:
-    """The choices of the page's heat map in their order: `key`, `title`, `about`, the `estimator` of the cells, the
-    `columns` (axis, task or family), and `single_tasks`, as in `scoring.registry.HeatMap`.
+    """The choices of the page's heat map, in their order.
+
+    Returns:
+        For each its `key`, `title`, `about`, the `estimator` of the cells, the `columns` (axis,
+        task or family), and `single_tasks`, as in `scoring.registry.HeatMap`.
     """
     found = [(heat, estimator) for estimator in estimators() for heat in estimator.heat_maps]
     kinds = ("axis", "task", "family")

@@ -29,11 +29,14 @@ COLUMNS = [
 def difference(before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
     """The headlines of two boards side by side, for every target and task (empty: mean over tasks).
 
-    `change`: `added`, `removed`, `same` (equal to the last digit), `significant`, `within noise`, or `too few
-    configurations` (fewer than 30 on either board: what their errors are is not known well enough). p is
-    two-sided, of the difference over the root of the sum of squares of both standard errors, after Holm's
+    p is two-sided, of the difference over the root of the sum of squares of both standard errors, after Holm's
     correction over all headlines that differ. Boards that share networks have errors that agree in part, so
     that the test is cautious: a difference may be real and not called significant.
+
+    Returns:
+        A row per target, task and proxy with the columns `COLUMNS`. `change`: `added`, `removed`,
+        `same` (equal to the last digit), `significant`, `within noise`, or `too few configurations`
+        (fewer than 30 on either board: what their errors are is not known well enough).
 
     Raises:
         TableError: if the boards have no headline in common, neither target nor task nor proxy.

@@ -43,7 +43,12 @@ def document(
     `population`, `measurements` and `scores` are tables by column. A column is a list of cells (null where
     missing), or, for text that repeats, `{"names": [...], "codes": [...]}` with code -1 where missing. Whole
     numbers beyond 2^53 are texts: a script would round them.
-    `proxies` lists the entries: what was measured, under which label, with which options.
+
+    Returns:
+        `format`, `suite`, `notes`, `axes`, `targets`, `tasks`, `families`; how the page shows
+        estimators (`columns`, `marks`, `heat_maps`: see `board.columns` and `board.marks`); `proxies`,
+        the entries: what was measured, under which label, with which options; `agreement`; and the
+        tables.
     """
     described = proxy_entries(measurements, scores, entries)
     audited = {} if audit is None else {plain(label): rows for label, rows in audit["proxies"].items()}

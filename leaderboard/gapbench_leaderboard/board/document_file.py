@@ -13,9 +13,12 @@ from gapbench_leaderboard.scores import TableError
 def read_document(board: Path) -> dict[str, Any]:
     """The content of a board's `data.json`, as `document.document` made it.
 
+    Returns:
+        The document, whose parts that other modules read are there and of their kinds.
+
     Raises:
         TableError: if there is none, it is damaged or no board's, or another version of gapbench wrote it.
-    """
+    """  # noqa: DOC501
     path = board / "data.json"
     if not path.is_file():
         raise TableError(f"{board} holds no board (no data.json); make it with: gapbench board RUN")

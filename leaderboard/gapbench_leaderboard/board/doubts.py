@@ -31,9 +31,10 @@ ABOUT = {
 
 @dataclass(frozen=True)
 class Doubts:
-    """Of one proxy, counted over the networks that it has a value on: `covered` say how far their symmetry was
-    covered, `partly` and `missing` of them in part and not at all; `ascents` say whether their ascent converged,
-    `unconverged` that it did not.
+    """Doubts about one proxy, counted over the networks that it has a value on.
+
+    `covered` say how far their symmetry was covered, `partly` and `missing` of them in part and not at
+    all; `ascents` say whether their ascent converged, `unconverged` that it did not.
     """
 
     covered: int = 0
@@ -71,8 +72,14 @@ class Doubts:
 
 
 def marks_of_one(coverage: Any, converged: Any) -> str:
-    """The marks of one measurement. `coverage`: "whole group", "partly covered: ..." or "no symmetry found";
-    `converged`: a truth value; whatever else they are says nothing.
+    """The marks of one measurement.
+
+    Args:
+        coverage: "whole group", "partly covered: ..." or "no symmetry found"; whatever else it is says nothing.
+        converged: a truth value, of Python or numpy; whatever else it is says nothing.
+
+    Returns:
+        Keys of `NAMES`.
     """
     text = coverage if isinstance(coverage, str) else ""
     partly = PARTLY if text.startswith("partly covered") else ""
@@ -87,8 +94,13 @@ def words_of_one(coverage: Any, converged: Any) -> list[str]:
 
 
 def doubts_of(measurements: pd.DataFrame) -> dict[str, Doubts]:
-    """Label -> its doubts, from `proxy`, `status` and, where they exist, `coverage`, `converged` and `repeat`;
-    labels whose measurements say nothing of either are left out.
+    """The doubts that measurements tell.
+
+    Args:
+        measurements: with `proxy`, `status` and, where they exist, `coverage`, `converged` and `repeat`.
+
+    Returns:
+        Label -> its doubts; labels whose measurements say nothing of either are left out.
     """
     if not {"coverage", "converged"} & set(measurements.columns):
         return {}

@@ -35,7 +35,10 @@ def figures(
     """Write `ranking_<target>` and, for each of `proxies`, `scatter_<target>_<number>_<proxy>`.
 
     Scatters have a panel per task; colour is the width, the marker the family; converged networks only, as
-    ranked. Returns the paths written.
+    ranked.
+
+    Returns:
+        The paths written.
 
     Raises:
         TableError: matplotlib is missing, a format is unknown, the target was not scored, or a proxy has no

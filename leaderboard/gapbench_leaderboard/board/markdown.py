@@ -21,8 +21,16 @@ from gapbench_leaderboard.scoring.registry import columns as columns_of
 def markdown_text(
     content: Mapping[str, Any], population: pd.DataFrame, measurements: pd.DataFrame, scores: pd.DataFrame
 ) -> str:
-    """The rankings of every target over all tasks and of `gap` (the first target) per task; statuses; and the
-    same rankings in full precision.
+    """The rankings as Markdown: of every target over all tasks, and of the first target per task.
+
+    Args:
+        content: the board's document.
+        population: one row per network.
+        measurements: one row per network and proxy.
+        scores: the long form.
+
+    Returns:
+        The text, with the statuses of the measurements, and the same rankings in full precision folded away.
     """
     suite = content["suite"]
     labels, doubts = baseline_labels(content["proxies"]), doubts_of(measurements)

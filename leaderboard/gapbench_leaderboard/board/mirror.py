@@ -29,6 +29,7 @@ class Record:
     tags: tuple[str, ...]
 
     def as_dict(self) -> dict[str, Any]:
+        """As JSON can hold it."""
         return asdict(self)
 
 
@@ -37,8 +38,10 @@ def entry_records(document: Mapping[str, Any], scores: pd.DataFrame) -> list[Rec
 
     The summary's keys are `target/scope/estimator` with the scope `all` (mean over tasks) or the task's name
     (`/` and `%` in it as `%2F` and `%25`, a task of the name `all` as `%61ll`); where an interval exists, also
-    `.../estimator_low` and `..._high`; `.../models` counts the networks. What is undefined is absent: numbers
-    stay numbers.
+    `.../estimator_low` and `..._high`; `.../models` counts the networks.
+
+    Returns:
+        Numbers stay numbers; what is undefined is absent.
     """
     suite = document["suite"]
     shown = [estimator.name for estimator in estimators(MIRROR)]
@@ -53,9 +56,7 @@ def leaderboard_identifier(suite: Mapping[str, Any]) -> str:
 
 
 def _text_of(suite: Mapping[str, Any]) -> dict[str, Any]:
-    """What tells suites of one name and version, and populations of one suite apart, so that none takes another's
-    place.
-    """
+    """What tells suites of one name and version, and populations of one suite, apart."""
     text = {"suite_fingerprint": suite["fingerprint"]} if suite.get("fingerprint") else {}
     population = (suite.get("population") or {}).get("fingerprint")
     return text | ({"population": population} if population else {})
@@ -80,9 +81,7 @@ def is_trial(suite: Mapping[str, Any]) -> bool:
 
 
 def group(suite: Mapping[str, Any]) -> str:
-    """The group of all runs of one population: suite, version, the population's fingerprint, and whether it is a
-    trial.
-    """
+    """The group of all runs of one population: suite, version, fingerprint, and whether it is a trial."""
     fingerprint = (suite.get("population") or {}).get("fingerprint")
     parts = [
         f"{suite.get('name')}-v{suite.get('version')}"[:96],

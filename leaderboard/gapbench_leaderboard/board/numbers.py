@@ -15,10 +15,14 @@ Row = Mapping[Any, Any]
 
 
 def plain(value: Any) -> Any:
-    """A cell of a table as a plain Python value: bool, int, float, str, or None where it is missing.
+    """A cell of a table as a plain Python value.
 
     Infinities become the texts "inf" and "-inf", which JSON can hold; lone surrogates, which UTF-8 cannot,
     are replaced.
+
+    Returns:
+        A bool, int, float or str, None where the cell is missing; of lists and tables, lists and
+        dictionaries of such.
     """
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode("utf-8")
@@ -74,9 +78,13 @@ def exact(value: Any) -> str:
 
 
 def rounded(value: Any, digits: int = 3) -> str:
-    """A number rounded for people; an en dash where it is missing; no minus before zero.
+    """A number rounded for people.
 
     Ties go away from zero, as in the page's script: tau is a fraction, so that ties such as 0.3125 occur.
+
+    Returns:
+        The number with so many decimal digits, without a minus before zero; an en dash where it is
+        missing.
     """
     value = plain(value)
     if value is None or isinstance(value, str):

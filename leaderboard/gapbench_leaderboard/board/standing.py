@@ -31,8 +31,9 @@ ABOUT = {
 
 @dataclass(frozen=True)
 class Standing:
-    """`kind`: baseline, built_in, claimed, verified, or a key of `OUTCOMES`; `tags` for a mirror, `words` for
-    people.
+    """What stands behind an entry.
+
+    `kind`: baseline, built_in, claimed, verified, or a key of `OUTCOMES`; `tags` for a mirror, `words` for people.
     """
 
     kind: str

@@ -18,16 +18,20 @@ _INT64 = range(-(2**63), 2**63)
 def column_of(
     name: str, cells: Sequence[Any], style: NumberFormat, as_text: bool = False, parse: bool = True
 ) -> tuple[pd.Series[Any], list[str]]:
-    """A column, and notes on it.
+    """A column of cells that were read from a file.
 
     Numbers only: int64 or float64, or exact Python integers where these would round. True and false only:
     bool. Words that mean "missing" stay words ("NA" may be a level of an axis); empty cells are NaN.
 
     Args:
+        name: of the column.
         cells: texts, or values where the kind of file has them.
         style: how numbers are written in texts.
         as_text: no cell is a number, whatever it looks like.
         parse: whether texts may be numbers; False where the file tells texts from numbers.
+
+    Returns:
+        The column, and notes on it.
     """
     if as_text:
         texts = [float("nan") if is_empty(cell) else str(cell).strip() for cell in cells]

@@ -22,10 +22,13 @@ def is_unnamed(name: object) -> bool:
 
 
 def counts_rows(series: pd.Series[Any], name: object) -> bool:
-    """True for a column that numbers the rows, sorted since or not.
+    """Whether a column numbers the rows, sorted since or not.
 
     Without a heading, and under pandas' own names for an index, any distinct whole numbers do (a part of a
     table keeps the numbers of its rows); under other names that are used for it, those from 0 or 1 on.
+
+    Returns:
+        True for such a column.
     """
     found = quantity(series, name)
     values = found.values

@@ -54,8 +54,10 @@ class CeilingTable:
     def relative(self, part: Replicates) -> NDArray[np.float64]:
         """Correlation of measured and true target, over that of the original sample, in each deletion.
 
-        By the square root of the reliability (Spearman 1904); 1 for all other entries. Shape (families,
-        entries).
+        By the square root of the reliability (Spearman 1904); 1 for all other entries.
+
+        Returns:
+            shape (families, entries).
         """
         return self._relative[list(self.studies.parts).index(part)]
 

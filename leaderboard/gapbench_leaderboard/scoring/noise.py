@@ -13,11 +13,14 @@ from gapbench_leaderboard.statistics.noise import BinomialNoise, TestNoise, join
 
 
 def noise_of(study: Study, correctness: Mapping[str, Any] | None) -> tuple[TestNoise | None, int | None]:
-    """Test noise of a study and its smallest test size; None where the tables do not tell.
+    """Test noise of a study and its smallest test size, where the tables tell them.
 
     With per-example correctness test examples are drawn jointly for all networks with as many of them. Without
     it test errors are independent binomials of `test_size`: around `test_error` where the table has it, around
     the target (clipped to [0, 1], as if the training error were 0) where it has not.
+
+    Returns:
+        The noise and the size; None for what the tables do not tell.
     """
     networks = study.networks
     sizes = numeric(networks, "test_size") if "test_size" in networks.columns else np.full(study.size, np.nan)

@@ -74,6 +74,7 @@ def score_population(
         pair_replicates: of mutual information, sign error, ceilings, calibration, precision and regret.
         prediction_replicates: of incremental information and transport.
         workers: threads; the number of usable processors if not given.
+        ranked_status: statuses of the networks that are ranked.
 
     Returns:
         The long form: `task`, `family`, `target`, `proxy`, `estimator`, `value`, `low`, `high`, `models`. An
@@ -84,7 +85,7 @@ def score_population(
     Raises:
         TableError: for missing columns, duplicated cells, seeds or measurements, measurements of unknown
             cells, text where numbers are needed, or an unknown direction.
-    """
+    """  # noqa: DOC502
     check_tables(population, measurements, targets, axes)
     require_columns(population, [*(strata or ()), *(given or ())])
     _refuse_shared_seeds(population, axes, seed_column)

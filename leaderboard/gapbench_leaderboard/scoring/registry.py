@@ -200,6 +200,9 @@ def for_all_proxies(*estimators: Estimator, position: int = 1000) -> Callable[[F
 def row_makers() -> tuple[RowMaker, ...]:
     """All that the modules of `scoring.estimators` register, in the order of their rows.
 
+    Returns:
+        Each function with the estimators that its rows bear.
+
     Raises:
         ValueError: if two estimators share a name or a column, or two marks a letter or a name.
     """

@@ -246,9 +246,12 @@ class Replicates:
         )
 
     def granulated(self, proxy: str, family: int | None = None) -> dict[str, ReplicatedEstimate]:
-        """Granulated coefficient of each axis (tau-a, means over seeds) and, under "", their mean.
+        """Granulated coefficient of each axis (tau-a, means over seeds) and their mean (Jiang et al. 2020).
 
         Cells never reach across families: the family is held fixed like the other axes.
+
+        Returns:
+            Axis -> estimate, "" for the mean; axes without a cell are left out.
         """
         if not self.measured(proxy).any():
             return {}

@@ -62,4 +62,5 @@ class Rows:
             self.rows.extend(rows.rows)
 
     def frame(self) -> pd.DataFrame:
+        """The rows as a table with the columns `COLUMNS`."""
         return pd.DataFrame(self.rows, columns=COLUMNS)

@@ -59,6 +59,7 @@ class StudySet:
 
     @property
     def families(self) -> list[str]:
+        """The names of all families, sorted."""
         return sorted({name for part in self.parts for name in part.study.family_names if name})
 
     def scopes(self) -> list[Scope]:
@@ -121,13 +122,17 @@ class StudySet:
         )
 
     def having(self, proxy: str) -> list[Replicates]:
+        """The studies that know the proxy."""
         return [part for part in self.parts if proxy in part.study.proxies]
 
     def headline(self, proxy: str, scope: Scope, other: str | None = None) -> NDArray[np.float64]:
-        """Pair-weighted tau-b within (task, family), averaged over the tasks of the scope; (entries,).
+        """Pair-weighted tau-b within (task, family), averaged over the tasks of the scope.
 
         With `other`, only networks that both proxies measured count. Tasks in which nothing can be ranked are
         left out of the mean; a task that drops out of a replicate drops out of that replicate's mean.
+
+        Returns:
+            shape (entries,).
         """
         chosen = [part for part in self.having(proxy) if not scope.task or part.study.task == scope.task]
         if other is not None:
@@ -164,6 +169,7 @@ class StudySet:
 
     @property
     def length(self) -> int:
+        """Length of all arrays of replicates."""
         return self.parts[0].entries if self.parts else 1
 
 

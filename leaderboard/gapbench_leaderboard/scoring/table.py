@@ -69,7 +69,11 @@ def score_table(
         higher_means: "worse" (the default) or "better" for each measure.
         test_error: column of test errors, for the size of the test noise; without it the target itself is
             taken for it, as if the training error were 0.
-        replicates, pair_replicates, prediction_replicates, seed, workers: as in `score_population`.
+        replicates: as in `score_population`, like the following.
+        pair_replicates: likewise.
+        prediction_replicates: likewise.
+        seed: likewise.
+        workers: likewise.
 
     Returns:
         The long form of `score_population` with empty `task` and `family`; `attrs["notes"]` lists what a
@@ -78,7 +82,7 @@ def score_table(
     Raises:
         TableError: for missing columns, duplicated configuration and seed, text in numeric columns, no
             measures or axes, a measure that is the target or has the name of a row that the scorer adds.
-    """
+    """  # noqa: DOC502
     if strata is None and len(axes) == 1 and not isinstance(axes, str):
         strata = list(axes)
     check_names(frame, measures, target, axes, seed_column, test_size, strata, given, test_error)

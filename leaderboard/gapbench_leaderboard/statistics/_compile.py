@@ -21,7 +21,10 @@ def compiled(function: Function) -> Function:
 
     numba refuses `cache=True` at once when neither the package's folder nor the user's cache folder can be
     written (a read-only container, no home directory). The function then is compiled anew in every process.
-    """
+
+    Returns:
+        The compiled function.
+    """  # noqa: DOC501
     try:
         return cast(Function, numba.njit(cache=True, nogil=True)(function))
     except RuntimeError as error:

@@ -55,9 +55,12 @@ def calibration_replicates(
     fold: NDArray[np.int64],
     multiplicities: NDArray[np.int64],
 ) -> NDArray[np.float64]:
-    """R^2 and mean absolute error in each bootstrap replicate, shape (replicates, 2).
+    """R^2 and mean absolute error in each bootstrap replicate.
 
     The curves are fitted anew in each replicate; a fold without training members leaves its members out.
+
+    Returns:
+        shape (replicates, 2).
     """
     numbers, dense = np.unique(fold, return_inverse=True)
     order = order_of(x)

@@ -55,6 +55,9 @@ def conditional_mutual_information(
 
     Sets that leave the target no entropy are passed over. A constant measure has the value 0.
 
+    Returns:
+        K, the set of axes that it is smallest for, and the values of all sets.
+
     Raises:
         TableError: for missing columns, too few axes (pgdl needs two), or text where numbers are needed.
         ValueError: for an unknown variant.

@@ -21,14 +21,19 @@ def k_replicates(
     target: NDArray[np.float64],
     multiplicities: Multiplicities,
 ) -> NDArray[np.float64]:
-    """Jiang's K of every replicate, shape (replicates,); pairs of configurations weigh m_i m_j.
+    """Jiang's K of every replicate; pairs of configurations weigh m_i m_j.
 
     Sets of one axis and the empty set are sums over the counts of a pair of axes, so pairs of configurations
     are walked once per pair of axes.
 
     Args:
         codes: levels of the axes, shape (configurations, axes).
-        measure, target: means over seeds, shape (configurations,).
+        measure: means over seeds, shape (configurations,).
+        target: likewise.
+        multiplicities: of the configurations.
+
+    Returns:
+        shape (replicates,).
 
     Raises:
         ValueError: if two axes have more joint levels than MOST_LEVELS.

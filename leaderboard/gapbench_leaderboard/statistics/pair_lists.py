@@ -44,6 +44,9 @@ def count_dyads(
     """`count_listed`, where all seeds share the multiplicity of their configuration.
 
     Pairs between the same two configurations have the same weight and are added up once.
+
+    Returns:
+        Counts of shape (replicates,).
     """
     dx = np.sign(x[pairs.first] - x[pairs.second])
     dy = np.sign(y[pairs.first] - y[pairs.second])

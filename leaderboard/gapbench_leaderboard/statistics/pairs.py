@@ -59,6 +59,7 @@ class Order:
 
     @property
     def levels(self) -> int:
+        """Number of distinct values."""
         return len(self.starts) - 1
 
 
@@ -97,6 +98,7 @@ class Multiplicities:
 
     @property
     def members(self) -> int:
+        """Number of members."""
         return int(self.narrow.shape[1])
 
     def select(self, index: NDArray[np.intp]) -> Multiplicities:
@@ -122,6 +124,9 @@ class Multiplicities:
 
 def lay_out(multiplicities: ArrayLike) -> Multiplicities:
     """Arrange non-negative integer multiplicities of shape (replicates, n) in lanes.
+
+    Returns:
+        The multiplicities in blocks of lanes, padded with zeros.
 
     Raises:
         ValueError: if the array is not two-dimensional or holds negative numbers.
@@ -155,7 +160,13 @@ def count_pairs(
     y + tied in both - 2 discordant ones.
 
     Args:
+        x: order of the one vector.
+        y: order of the other.
+        multiplicities: of the members.
         tied_y: `tied_pairs(y, multiplicities)`, for many x with one y.
+
+    Returns:
+        Counts of shape (replicates,).
     """
     pairs = multiplicities.pairs()
     in_x = tied_pairs(x, multiplicities)
@@ -174,6 +185,9 @@ def discordant_pairs(x: Order, y: Order, multiplicities: Multiplicities) -> NDAr
     sort are planned once and replayed for all replicates: walking down y through two adjacent blocks, a
     member of the right block forms inversions with the left members passed before. Blocks of 8 are planned
     as lists of inverted pairs.
+
+    Returns:
+        shape (replicates,).
     """
     members = np.lexsort((y.rank, x.rank)).astype(np.int32)
     rank = y.rank[members]

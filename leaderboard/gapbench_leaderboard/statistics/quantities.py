@@ -56,6 +56,9 @@ def quantity(series: pd.Series[Any], column: object, style: NumberFormat | None 
     `style` says how texts write numbers, plainly if it is not given. Among percentages, a text without a percent
     sign cannot be read.
 
+    Returns:
+        The numbers, and what of the column is no number.
+
     Raises:
         TableError: if the table has several columns of this name.
     """
@@ -131,9 +134,12 @@ def _exactly(cells: Sequence[Any]) -> tuple[tuple[int, int] | None, NDArray[np.f
 
 
 def levels(series: pd.Series[Any], column: object = "") -> NDArray[np.int64]:
-    """Level of every cell of an axis, shape (rows,): 0.. in sorted order, empty cells last as one level.
+    """Level of every cell of an axis: 0.. in sorted order, empty cells last as one level.
 
     Words ("NA", "None") are levels like others.
+
+    Returns:
+        shape (rows,).
 
     Raises:
         TableError: if a cell is a list or another value that cannot be compared.

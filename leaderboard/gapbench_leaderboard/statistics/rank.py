@@ -33,7 +33,7 @@ def kendall_tau(x: ArrayLike, y: ArrayLike, variant: Variant = "b") -> float:
 
     Raises:
         ValueError: for different lengths, values that are not finite, or an unknown variant.
-    """
+    """  # noqa: DOC502
     check_variant(variant)
     first, second = paired_vectors(x, y)
     counts = count_pairs(order_of(first), order_of(second), once(len(first)))
@@ -48,16 +48,19 @@ def spearman(x: ArrayLike, y: ArrayLike) -> float:
 
     Raises:
         ValueError: for different lengths or values that are not finite.
-    """
+    """  # noqa: DOC502
     first, second = paired_vectors(x, y)
     return float(spearman_replicates(order_of(first), order_of(second), once(len(first)))[0])
 
 
 def spearman_replicates(x: Order, y: Order, multiplicities: Multiplicities) -> NDArray[np.float64]:
-    """Spearman's rho in every replicate, shape (replicates,).
+    """Spearman's rho in every replicate.
 
     The rank of member i is the weight of the *other* members below it plus half the weight of those equal to
     it, so that a member's copies never are compared with each other; members count with their multiplicity.
+
+    Returns:
+        shape (replicates,).
     """
     found = _spearman(x.members, x.starts, x.rank, y.members, y.starts, y.rank, multiplicities.narrow)
     return found.reshape(-1)[: multiplicities.replicates]
@@ -69,13 +72,20 @@ def tau(counts: PairCounts, variant: Variant) -> NDArray[np.float64]:
 
 
 def check_variant(variant: str) -> None:
-    """Raises ValueError unless `variant` is "a" or "b"."""
+    """Refuse what is no variant of tau.
+
+    Raises:
+        ValueError: unless `variant` is "a" or "b".
+    """
     if variant not in ("a", "b"):
         raise ValueError(f"variant must be 'a' or 'b', not {variant!r}")
 
 
 def paired_vectors(x: ArrayLike, y: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Two finite float64 vectors of one length.
+
+    Returns:
+        Both, of shape (n,).
 
     Raises:
         ValueError: for different shapes, more than one dimension, or values that are not finite.

@@ -22,10 +22,13 @@ def folds_of(configuration: NDArray[np.int64], folds: int, random: np.random.Gen
 
 
 def design(frame: pd.DataFrame, axes: Sequence[str]) -> NDArray[np.float64]:
-    """Main effects and pairwise products of the axes, shape (rows, features), standardised.
+    """Main effects and pairwise products of the axes, standardised.
 
     A numeric axis with more than 12 levels enters as its standardised value and square, every other axis as
     one indicator per level. Products are scaled by 1/3: a ridge penalty then shrinks them more than main effects.
+
+    Returns:
+        shape (rows, features).
     """
     blocks = [_axis(frame[axis]) for axis in axes]
     blocks = [block for block in blocks if block.shape[1]]

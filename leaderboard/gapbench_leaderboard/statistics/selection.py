@@ -11,11 +11,14 @@ from gapbench_leaderboard.statistics.rank import paired_vectors
 
 
 def precision_at_k(x: ArrayLike, y: ArrayLike, k: int) -> float:
-    """Share of the k smallest targets among the k networks with the smallest proxy; in [0, 1].
+    """Share of the k smallest targets among the k networks with the smallest proxy.
 
     Small is good: the target is a gap or an error. Ties at either border are resolved by expectation over a
     random order of the tied networks, so the result does not depend on the order of rows. A random proxy has
     the expectation k / n.
+
+    Returns:
+        The share, in [0, 1].
 
     Raises:
         ValueError: unless 1 <= k <= n, or for values that are not finite.
@@ -27,9 +30,12 @@ def precision_at_k(x: ArrayLike, y: ArrayLike, k: int) -> float:
 
 
 def regret_at_1(x: ArrayLike, y: ArrayLike) -> float:
-    """Target of the network with the smallest proxy minus the smallest target, in the target's unit; >= 0.
+    """Target of the network with the smallest proxy minus the smallest target.
 
     Networks tied for the smallest proxy count with their mean.
+
+    Returns:
+        The regret, in the target's unit; >= 0.
 
     Raises:
         ValueError: without a network, or for values that are not finite.
@@ -51,10 +57,12 @@ def _chance_among(values: np.ndarray, k: int) -> np.ndarray:
 def selection_replicates(
     x: Order, y: Order, target: NDArray[np.float64], multiplicities: NDArray[np.int64], share: float
 ) -> NDArray[np.float64]:
-    """Precision among the best `share` and regret of the first choice in each sample, shape (2, samples).
+    """Precision among the best `share` and regret of the first choice in each sample.
 
-    Of the networks repeated by their multiplicities, shape (samples, networks); k = max(1, round(share n)). NaN
-    for an empty sample.
+    Of the networks repeated by their multiplicities, shape (samples, networks); k = max(1, round(share n)).
+
+    Returns:
+        shape (2, samples); NaN for an empty sample.
     """
     sizes = multiplicities.sum(axis=1)
     k = np.array([max(1, round(share * int(size))) for size in sizes], dtype=np.int64)

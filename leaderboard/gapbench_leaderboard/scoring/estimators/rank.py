@@ -55,6 +55,9 @@ def ranks(studies: StudySet, proxies: Sequence[str], scope: Scope) -> dict[str, 
 
     A proxy is significantly better if the paired difference has p < 0.05 after Holm's correction over all
     pairs of the scope.
+
+    Returns:
+        Proxy -> rank; the others have none.
     """
     names = ranked(studies, proxies, scope)
     sampling = studies.sampling(scope)
