@@ -16,7 +16,7 @@ import pytest
 from gapbench_leaderboard.board.columns import heat_maps, page_columns
 from gapbench_leaderboard.board.marks import meanings, page_marks
 from gapbench_leaderboard.scoring import registry
-from gapbench_leaderboard.scoring.registry import Estimator, Mark, estimator_of, estimators, for_each_proxy
+from gapbench_leaderboard.scoring.registry import Estimator, Mark, estimators, for_each_proxy
 from leaderboard.board_cases import STATES, scored
 from leaderboard.chromium import CHROMIUM, browser, needs_browser
 
@@ -115,20 +115,18 @@ def test_one_file_is_a_column_and_a_mark_on_the_page(extended: tuple[Path, str])
 
 def test_every_row_bears_a_registered_estimator() -> None:
     scores = scored(("one", "two"), 16, 2, tuple(STATES))[2]
-    unknown = {name for name in scores["estimator"] if estimator_of(name) is None}
-    assert not unknown
-    made = {known.name for name in scores["estimator"] if (known := estimator_of(name)) is not None}
-    never = {known.name for known in estimators()} - made
-    assert {name for name in never if not name.startswith("sign_error")} == {
-        "repeatability"
-    }  # needs seeds, repeats
-
-
-def test_rows_of_other_kinds_are_no_estimators() -> None:
-    for name in ("unheard of", "tau:width", "pairs:r2", "pairs:rank", "tau_b:width", ""):
-        assert estimator_of(name) is None
-    for name in ("tau", "pairs:tau", "tau_within:width", "pairs:granulated:width", "left_out:not measured"):
-        assert estimator_of(name) is not None
+    known = {estimator.name: estimator for estimator in estimators()}
+    made = set()
+    for name, rows in scores.groupby("estimator"):
+        base, colon, _ = str(name).removeprefix("pairs:").partition(":")
+        assert base in known, name
+        assert known[base].each or not colon, name
+        assert known[base].counted or not str(name).startswith("pairs:"), name
+        if rows["low"].notna().any():
+            assert known[base].interval, name
+        made.add(base)
+    never = {name for name in set(known) - made if not name.startswith("sign_error")}
+    assert never == {"repeatability"}  # needs second measurements, and sign errors more seeds
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,11 @@ from gapbench_leaderboard.scoring.registry import (
 )
 
 KINDS = {"coefficient": "number", "quantity": "quantity", "count": "count"}
+LIMITS = {
+    None: "",
+    "confidence": " Low and high: a 95 % interval.",
+    "range": " Low and high: a range of resamples, without a claim of coverage.",
+}
 PROXY = {
     "key": "proxy",
     "title": "Proxy",
@@ -105,6 +110,11 @@ def heat_maps() -> list[dict[str, Any]]:
         }
         for heat, estimator in sorted(found, key=order)
     ]
+
+
+def meanings_of_estimators() -> dict[str, str]:
+    """Estimator -> what it is and what its limits are, for the table of all scores of a proxy."""
+    return {known.name: f"{known.meaning}{LIMITS[known.interval]}" for known in estimators()}
 
 
 def _column(estimator: Estimator) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from gapbench_leaderboard.board.agreement import agreement
-from gapbench_leaderboard.board.columns import heat_maps, page_columns
+from gapbench_leaderboard.board.columns import heat_maps, meanings_of_estimators, page_columns
 from gapbench_leaderboard.board.doubts import doubts_of
 from gapbench_leaderboard.board.invariances import invariance_mark
 from gapbench_leaderboard.board.marks import page_marks
@@ -46,7 +46,7 @@ def document(
 
     Returns:
         `format`, `suite`, `notes`, `axes`, `targets`, `tasks`, `families`; how the page shows
-        estimators (`columns`, `marks`, `heat_maps`: see `board.columns` and `board.marks`); `proxies`,
+        estimators (`columns`, `marks`, `heat_maps`, `meanings`: see `board.columns` and `board.marks`); `proxies`,
         the entries: what was measured, under which label, with which options; `agreement`; and the
         tables.
     """
@@ -74,6 +74,7 @@ def document(
         "columns": page_columns(set(scores["estimator"]), described),
         "marks": page_marks(),
         "heat_maps": heat_maps(),
+        "meanings": meanings_of_estimators(),
         "proxies": described,
         "agreement": agreement(population, measurements, described),
         "population": columns(population),

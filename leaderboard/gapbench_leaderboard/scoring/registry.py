@@ -240,12 +240,3 @@ def marked(place: Place) -> tuple[tuple[Estimator, Mark], ...]:
     """The estimators that have a mark, with it, in the order of the marks in a place."""
     found = [(estimator, estimator.mark) for estimator in estimators() if estimator.mark is not None]
     return tuple(sorted(found, key=lambda pair: pair[1].place(place)))
-
-
-def estimator_of(row: str) -> Estimator | None:
-    """The estimator that a row of scores bears, by what stands in its column `estimator`; None if it has none."""
-    name, colon, _ = row.removeprefix("pairs:").partition(":")
-    known = {estimator.name: estimator for estimator in estimators()}.get(name)
-    if known is None or (colon and not known.each) or (row.startswith("pairs:") and not known.counted):
-        return None
-    return known

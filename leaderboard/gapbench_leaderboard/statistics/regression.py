@@ -88,6 +88,8 @@ def best_penalty(features: NDArray[np.float64], target: NDArray[np.float64]) -> 
 
 def _smallest_gcv(s: NDArray[np.float64], projected: NDArray[np.float64], total: float, rows: int) -> float:
     """The penalty for singular values s of centred features and the target's projections on them."""
+    # scikit-learn's RidgeCV minimises the leave-one-out error instead: it chooses other penalties, so that scores
+    # that were published would change
     rest = max(0.0, total - float(projected @ projected))
     best, chosen = np.inf, float(_PENALTIES[-1] * rows)
     for penalty in _PENALTIES * rows / 10:

@@ -143,12 +143,18 @@ function drawDetail() {
   for (const [estimator, rows] of index) {
     if (!rows.has(state.proxy)) continue;
     const row = rows.get(state.proxy);
-    table.append(element("tr", { "data-estimator": estimator }, element("td", { class: "text" }, estimator),
+    table.append(element("tr", { "data-estimator": estimator }, element("td", { class: "text", title: meaningOf(estimator) }, estimator),
       number(scores.value[row], 4), number(scores.low[row], 4), number(scores.high[row], 4), element("td", {}, exact(scores.models[row]))));
   }
   const head = element("thead", {}, element("tr", {}, ...["estimator", "value", "low", "high", "networks"].map((name, k) => element("th", { scope: "col", class: k ? "" : "text" }, name))));
   const link = element("p", {}, element("a", { id: "proxy-link", href: fragment({ at: "proxy" }), title: "The address of this proxy in this view, to copy or to bookmark" }, "Link to this proxy"));
   place.append(element("h3", {}, entry.label), facts, link, element("details", {}, element("summary", {}, "All its scores in this view"), element("div", { class: "wide" }, element("table", { id: "estimators" }, head, table))));
+}
+
+// What a row of scores is: `pairs:` counts the pairs of an estimator, and what follows a colon says of which axis, proxy or reason.
+function meaningOf(row) {
+  const about = board.meanings[row.replace(/^pairs:/, "").split(":")[0]];
+  return about && row.startsWith("pairs:") ? `Pairs that it is a mean over: ${about}` : about;
 }
 
 // Networks that the scores leave out, by reason.
