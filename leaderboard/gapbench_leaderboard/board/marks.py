@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from gapbench_leaderboard.board import doubts as doubting
 from gapbench_leaderboard.board import standing
 from gapbench_leaderboard.board.doubts import Doubts, marks_in
-from gapbench_leaderboard.board.numbers import Row
+from gapbench_leaderboard.board.numbers import TableRow
 from gapbench_leaderboard.scoring.registry import PAGE, TERMINAL, marked
 
 
@@ -16,7 +16,7 @@ def meanings() -> dict[str, str]:
     return {mark.letter: mark.meaning for _, mark in marked(TERMINAL)} | doubting.MEANINGS
 
 
-def marks_of(row: Row, doubts: Mapping[str, Doubts]) -> str:
+def marks_of(row: TableRow, doubts: Mapping[str, Doubts]) -> str:
     """The letters of one row of `ranked`, keys of `meanings`."""
     scored = [
         mark.letter

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-Row = Mapping[Any, Any]
+TableRow = Mapping[Any, Any]
 """A row of a table, by column; pandas does not say of which type its cells are."""
 
 

@@ -11,7 +11,7 @@ from rich.cells import cell_len
 
 from gapbench_leaderboard.board.doubts import Doubts
 from gapbench_leaderboard.board.marks import marks_of, meanings
-from gapbench_leaderboard.board.numbers import Row, rounded
+from gapbench_leaderboard.board.numbers import TableRow, rounded
 from gapbench_leaderboard.board.ranked import ranked, text_of
 from gapbench_leaderboard.scores import MEASURED_BASELINES
 from gapbench_leaderboard.scoring.registry import HEADLINE, NETWORKS_AT, TERMINAL, Estimator
@@ -87,7 +87,7 @@ class _Layout:
         parts = [f"{_heading(shown):>{_width(shown)}}" for shown in self.columns]
         return self._joined("rank", "proxy", HEADLINE, "95 % interval", parts, "networks", "marks")
 
-    def line(self, row: Row, name: str, marks: str) -> str:
+    def line(self, row: TableRow, name: str, marks: str) -> str:
         """The line of one proxy."""
         rank = "–" if row["rank"] != row["rank"] else str(int(row["rank"]))
         count = f"{row['models']}/{'?' if self.networks is None else self.networks}"

@@ -4,12 +4,15 @@ const TALL = 30; // a longer table scrolls by itself, under its head, so that wh
 const COLUMNS = board.columns;
 const MARKS = new Map(board.marks.map((mark) => [mark.name, mark.about]));
 
+/** @type {(rows: RankingRow[], state: Pick<State, "sort" | "reverse">) => RankingRow[]} */
 function sortedRanking(rows, state) {
   const column = COLUMNS.find((candidate) => candidate.key === state.sort) || COLUMNS[0];
   const key = column.sort || column.key;
   const sign = (column.ascending ? 1 : -1) * (state.reverse ? -1 : 1);
+  /** @type {(a: RankingRow, b: RankingRow) => number} */
   const order = (a, b) => {
     const x = sortValue(a, key), y = sortValue(b, key);
+    /** @type {(value: unknown) => boolean} */
     const missing = (value) => value === null || value === undefined;
     if (missing(x) !== missing(y)) return missing(x) ? 1 : -1;
     if (x !== y && !missing(x)) return sign * (x < y ? -1 : 1);
@@ -19,12 +22,14 @@ function sortedRanking(rows, state) {
   return rows.filter((row) => !row.baseline).sort(order).concat(rows.filter((row) => row.baseline).sort(order));
 }
 
+/** @type {(row: RankingRow, key: string) => any} */
 function sortValue(row, key) {
   if (key === "invariances") return -(row.entry.invariances || []).length;
   if (key === "audit") return row.entry.audit_mark || null;
   return row[key];
 }
 
+/** @type {(row: RankingRow) => string[]} */
 function marksOf(row) {
   const marks = [...row.marks, ...Object.keys((row.entry.doubts || { marks: {} }).marks)];
   const standing = (row.entry.standing || {}).kind;
@@ -34,6 +39,7 @@ function marksOf(row) {
 }
 
 // What a mark of a proxy says on hover: its own words where it has some.
+/** @type {(mark: string, entry: Entry) => string | undefined} */
 function markText(mark, entry) {
   const about = MARKS.get(mark);
   if (entry.standing && entry.standing.kind === mark) return entry.standing.words;
@@ -42,24 +48,27 @@ function markText(mark, entry) {
   return told ? `${told}. ${about}` : about;
 }
 
+/** @type {(rows: RankingRow[], limits: Ceiling[]) => Scale} */
 function barScale(rows, limits) {
   let low = 0, high = 0;
   for (const row of rows) for (const value of [row.tau, row.low, row.high]) if (typeof value === "number") { low = Math.min(low, value); high = Math.max(high, value); }
   for (const ceiling of limits) high = Math.max(high, ceiling.value);
   low = Math.max(-1, Math.floor(low * 5) / 5); high = Math.min(1, Math.ceil(high * 5) / 5) || 0.2;
-  const place = (value) => 14 + ((value - low) / (high - low)) * (BAR - 28);
-  place.ticks = niceTicks(low, high, BAR > 200 ? 4 : 2);
-  return place;
+  /** @type {(value: number) => number} */
+  const at = (value) => 14 + ((value - low) / (high - low)) * (BAR - 28);
+  return Object.assign(at, { ticks: niceTicks(low, high, BAR > 200 ? 4 : 2) });
 }
 
 // The parts of a bar, to be set by `setBar`: made once for each proxy.
+/** @type {() => Bar} */
 function newBar() {
   const parts = { zero: svg("line", { class: "zero", y1: 0, y2: 20 }), ceiling: svg("path", { class: "ceiling" }), interval: svg("line", { class: "interval", y1: 10, y2: 10 }), value: svg("circle", { class: "value", cy: 10, r: 5 }) };
-  parts.picture = svg("svg", { height: 20, role: "img" }, parts.zero, parts.ceiling, parts.interval, parts.value);
-  return parts;
+  return { ...parts, picture: svg("svg", { height: 20, role: "img" }, parts.zero, parts.ceiling, parts.interval, parts.value) };
 }
 
+/** @type {(parts: Bar, row: RankingRow, place: Scale, limits: Ceiling[]) => void} */
 function setBar(parts, row, place, limits) {
+  /** @type {(value: number) => string} */
   const at = (value) => place(value).toFixed(1);
   attribute(parts.picture, "width", BAR);
   attribute(parts.picture, "aria-label", `tau ${rounded(row.tau)} ${interval(row.low, row.high)}`);
@@ -67,38 +76,44 @@ function setBar(parts, row, place, limits) {
   attribute(parts.zero, "x2", at(0));
   attribute(parts.ceiling, "d", limits.map((ceiling) => `M${at(ceiling.value)},0V20`).join(""));
   const known = typeof row.low === "number" && typeof row.high === "number";
-  attribute(parts.interval, "x1", known ? at(row.low) : 0);
-  attribute(parts.interval, "x2", known ? at(row.high) : 0);
+  attribute(parts.interval, "x1", known ? at(Number(row.low)) : 0);
+  attribute(parts.interval, "x2", known ? at(Number(row.high)) : 0);
   attribute(parts.interval, "visibility", known ? "visible" : "hidden");
   attribute(parts.value, "cx", typeof row.tau === "number" ? at(row.tau) : 0);
   attribute(parts.value, "visibility", typeof row.tau === "number" ? "visible" : "hidden");
 }
 
+/** @type {(place: Scale) => SVGElement} */
 function barAxis(place) {
   const picture = svg("svg", { width: BAR, height: 16, "aria-hidden": "true" });
   for (const tick of place.ticks) picture.append(svg("text", { x: place(tick), y: 12, "text-anchor": "middle" }, String(tick)));
   return picture;
 }
 
+/** @type {(value: unknown, digits?: number) => HTMLElement} */
 function number(value, digits = 3) {
   return setNumber(element("td"), value, digits);
 }
 
+/** @type {(cell: HTMLElement, value: unknown, digits?: number, title?: string) => HTMLElement} */
 function setNumber(cell, value, digits = 3, title = exact(value)) {
   return words(setExact(cell, value, title), rounded(value, digits));
 }
 
+/** @type {(cell: HTMLElement, value: unknown, title?: string) => HTMLElement} */
 function setExact(cell, value, title = exact(value)) {
   attribute(cell, "data-value", exact(value));
   attribute(cell, "title", title);
   return cell;
 }
 
+/** @type {(rows: RankingRow[]) => boolean} */
 function undecided(rows) {
   const ranks = rows.map((row) => row.rank).filter((rank) => typeof rank === "number");
   return ranks.length > 1 && ranks.every((rank) => rank === 1);
 }
 
+/** @type {(state: State, choose: Choose, sortBy: (key: string) => void) => void} */
 function drawRanking(state, choose, sortBy) {
   const all = ranking(state.target, state.task, state.family);
   const limits = ceilings(state.target, state.task, state.family);
@@ -123,10 +138,9 @@ function drawRanking(state, choose, sortBy) {
     }
     lines.push(rankingRow(row, place, limits, networks, state, choose));
   }
-  const table = byId("ranking");
-  if (!table.tBodies.length) table.append(element("thead"), element("tbody"));
-  table.tHead.replaceChildren(head);
-  const body = table.tBodies[0];
+  const table = /** @type {HTMLTableElement} */ (byId("ranking"));
+  const body = table.tBodies[0] || table.createTBody();
+  (table.tHead || table.createTHead()).replaceChildren(head);
   if (lines.length !== body.rows.length || lines.some((line, k) => line !== body.rows[k])) body.replaceChildren(...lines);
   attribute(byId("ranking-place"), "class", lines.length > TALL ? "wide tall" : "wide");
   byId("ranking-empty").hidden = rows.length > 0;
@@ -139,21 +153,25 @@ function drawRanking(state, choose, sortBy) {
 }
 
 // The row of each proxy is made once; after a change of the filters only what differs is written.
+/** @type {Map<string, RowParts>} */
 const rowOf = new Map();
+/** @type {Record<string, string>} */
 const CELL = { proxy: "text name", bar: "text", invariances: "text name", audit: "text" };
 
+/** @type {(row: RankingRow, choose: Choose) => RowParts} */
 function newRow(row, choose) {
   const button = element("button", { type: "button", title: row.entry.summary, onclick: () => choose(row.proxy) }, breakable(row.proxy));
   const cells = new Map(COLUMNS.map((column) => [column.key, element("td", CELL[column.kind] ? { class: CELL[column.kind] } : {})]));
   const parts = { button, bar: newBar(), cells, marks: element("span", { class: "marks" }), marked: null, line: element("tr", { "data-proxy": row.proxy }, ...cells.values()) };
-  cells.get("proxy").append(button, parts.marks);
-  cells.get("bar").append(parts.bar.picture);
-  if (cells.has("invariances")) cells.get("invariances").append((row.entry.invariances || []).join(", "));
-  if (cells.has("audit") && row.entry.audit_mark) cells.get("audit").append(auditMark(row.entry));
+  cells.get("proxy")?.append(button, parts.marks);
+  cells.get("bar")?.append(parts.bar.picture);
+  cells.get("invariances")?.append((row.entry.invariances || []).join(", "));
+  if (row.entry.audit_mark) cells.get("audit")?.append(auditMark(row.entry));
   return parts;
 }
 
 // How the cell of a column is set, by the column's kind.
+/** @type {Record<string, (cell: HTMLElement, row: RankingRow, column: Column, networks: number | null, draw: () => void) => void>} */
 const SET = {
   rank: (cell, row) => {
     attribute(cell, "data-value", exact(row.rank));
@@ -165,20 +183,22 @@ const SET = {
     attribute(cell, "data-high", exact(row.high));
     draw();
   },
-  number: (cell, row, column) => setNumber(cell, row[column.key], 3, `${exact(row[column.key])} ${row.limits(column.estimator)}`.trim()),
+  number: (cell, row, column) => setNumber(cell, row[column.key], 3, `${exact(row[column.key])} ${row.limits(column.estimator || "")}`.trim()),
   count: (cell, row, column) => setNumber(cell, row[column.key], 0),
   quantity: (cell, row, column) => words(setExact(cell, row[column.key]), short(row[column.key])),
   models: (cell, row, column, networks) => words(cell, `${row.models}/${networks === null ? "?" : networks}`),
 };
 
+/** @type {(row: RankingRow, place: Scale, limits: Ceiling[], networks: number | null, state: State, choose: Choose) => HTMLElement} */
 function rankingRow(row, place, limits, networks, state, choose) {
-  if (!rowOf.has(row.proxy)) rowOf.set(row.proxy, newRow(row, choose));
-  const parts = rowOf.get(row.proxy);
+  const parts = rowOf.get(row.proxy) || newRow(row, choose);
+  rowOf.set(row.proxy, parts);
   const chosen = row.proxy === state.proxy;
   attribute(parts.line, "class", [row.baseline ? "baseline" : "", chosen ? "chosen" : ""].join(" ").trim());
   attribute(parts.button, "aria-pressed", chosen);
   for (const column of COLUMNS) {
-    if (column.kind in SET) SET[column.kind](parts.cells.get(column.key), row, column, networks, () => setBar(parts.bar, row, place, limits));
+    const cell = parts.cells.get(column.key);
+    if (cell && column.kind in SET) SET[column.kind](cell, row, column, networks, () => setBar(parts.bar, row, place, limits));
   }
   const marks = marksOf(row), key = marks.join();
   if (parts.marked !== key) parts.marks.replaceChildren(...marks.map((mark) => element("span", { class: `mark ${mark === "verified" ? "good" : ""}`.trim(), title: markText(mark, row.entry) }, mark)));
@@ -186,6 +206,7 @@ function rankingRow(row, place, limits, networks, state, choose) {
   return parts.line;
 }
 
+/** @type {(result: AuditResult) => string} */
 function auditText(result) {
   const change = typeof result.relative_change === "number" ? `, median relative change ${exact(result.relative_change)}` : "";
   const tau = typeof result.rank_correlation === "number" ? `, tau before/after ${exact(result.rank_correlation)}` : "";
@@ -193,17 +214,20 @@ function auditText(result) {
 }
 
 // Whether the audit found the proxy unchanged by a kind of transformation, or by all that apply to it.
+/** @type {(entry: Entry, kind: string) => boolean} */
 function invariantTo(entry, kind) {
   const found = (entry.audit || []).filter((result) => (kind === "all" || result.kind === kind) && result.verdict !== "not applicable");
   return found.length > 0 && found.every((result) => result.verdict === "invariant");
 }
 
+/** @type {(entry: Entry) => HTMLElement} */
 function auditMark(entry) {
-  return element("span", { class: "mark audit", title: entry.audit.map(auditText).join("\n") }, entry.audit_mark);
+  return element("span", { class: "mark audit", title: (entry.audit || []).map(auditText).join("\n") }, entry.audit_mark);
 }
 
 function drawGlossary() {
   const list = byId("glossary").querySelector("dl");
+  if (!list) return;
   for (const column of COLUMNS) {
     list.append(element("dt", {}, column.title), element("dd", {}, column.about));
   }

@@ -1,6 +1,7 @@
 // Numbers and words.
 const MISSING = "–";
 
+/** @type {(value: unknown, digits?: number) => string} */
 function rounded(value, digits = 3) {
   if (typeof value !== "number") return value === null || value === undefined ? MISSING : String(value);
   const text = value.toFixed(digits);
@@ -8,6 +9,7 @@ function rounded(value, digits = 3) {
 }
 
 // Three significant digits, for quantities of any size.
+/** @type {(value: unknown) => string} */
 function short(value) {
   if (typeof value !== "number") return value === null || value === undefined ? MISSING : String(value);
   if (value === 0) return "0";
@@ -16,16 +18,19 @@ function short(value) {
   return String(Number(value.toPrecision(3)));
 }
 
+/** @type {(value: unknown) => string} */
 function exact(value) {
   if (Object.is(value, -0)) return "-0.0";
   return value === null || value === undefined ? "" : String(value);
 }
 
 // Six significant digits, for what appears on hover; the tables have all of them.
+/** @type {(value: unknown) => string} */
 function brief(value) {
   return typeof value === "number" ? exact(Number(value.toPrecision(6))) : exact(value);
 }
 
+/** @type {(low: unknown, high: unknown) => string} */
 function interval(low, high) {
   return typeof low === "number" && typeof high === "number" ? `[${rounded(low)}, ${rounded(high)}]` : "";
 }
