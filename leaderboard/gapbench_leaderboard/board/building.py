@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
 from gapbench_base.files import write_atomically
+from gapbench_leaderboard.board.content import Audit
 from gapbench_leaderboard.board.csv_text import csv_text
 from gapbench_leaderboard.board.document import document, json_text
 from gapbench_leaderboard.board.invariances import invariance_table
@@ -23,10 +23,10 @@ def build(
     measurements: pd.DataFrame,
     scores: pd.DataFrame,
     axes: Sequence[str],
-    suite: Mapping[str, Any],
-    entries: Mapping[str, Mapping[str, Any]],
+    suite: Mapping[str, object],
+    entries: Mapping[str, Mapping[str, object]],
     notes: Sequence[str] = (),
-    audit: Mapping[str, Any] | None = None,
+    audit: Audit | None = None,
 ) -> list[Path]:
     """Write `scores.csv`, `population.csv`, `measurements.csv`, `data.json`, `board.md` and `index.html`.
 

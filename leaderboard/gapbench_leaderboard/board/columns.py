@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Sequence
 
+from gapbench_leaderboard.board.content import Entry, PageColumn, PageHeatMap
 from gapbench_leaderboard.scoring.registry import (
     HEADLINE,
     NETWORKS_AT,
@@ -21,7 +21,7 @@ LIMITS = {
     "confidence": " Low and high: a 95 % interval.",
     "range": " Low and high: a range of resamples, without a claim of coverage.",
 }
-PROXY = {
+PROXY: PageColumn = {
     "key": "proxy",
     "title": "Proxy",
     "about": "The label of the entry. Choose it to see it below: its definition, its measurements and its"
@@ -29,7 +29,7 @@ PROXY = {
     "text": True,
     "ascending": True,
 }
-BAR = {
+BAR: PageColumn = {
     "key": "bar",
     "title": f"{HEADLINE} with its 95 % interval",
     "about": "The headline as a point, its bootstrap interval over configurations as a bar; 1 is a "
@@ -37,20 +37,20 @@ BAR = {
     "text": True,
     "sort": HEADLINE,
 }
-NETWORKS = {
+NETWORKS: PageColumn = {
     "key": "models",
     "title": "networks",
     "about": "n/N: networks that it was measured on, of all that can be ranked. What is missing is never "
     "filled in; the reasons are below.",
 }
-INVARIANCES = {
+INVARIANCES: PageColumn = {
     "key": "invariances",
     "title": "invariant to",
     "about": "Changes of the parameters that leave the network's function and, for this proxy, its value "
     "unchanged.",
     "text": True,
 }
-AUDIT = {
+AUDIT: PageColumn = {
     "key": "audit",
     "title": "audit",
     "about": "Transformations that leave a network's function unchanged: under how many of those that "
@@ -59,7 +59,7 @@ AUDIT = {
 }
 
 
-def page_columns(scored: Collection[str], entries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def page_columns(scored: Collection[str], entries: Sequence[Entry]) -> list[PageColumn]:
     """The columns in their order.
 
     Args:
@@ -83,10 +83,13 @@ def page_columns(scored: Collection[str], entries: Sequence[Mapping[str, Any]]) 
     own = [
         column for column in (INVARIANCES, AUDIT) if any(entry.get(str(column["key"])) for entry in entries)
     ]
-    return [{"kind": column["key"], **column} for column in (*lead, *before, NETWORKS, *after, *own)]
+    return [
+        {**column, "kind": column.get("kind", column["key"])}
+        for column in (*lead, *before, NETWORKS, *after, *own)
+    ]
 
 
-def heat_maps() -> list[dict[str, Any]]:
+def heat_maps() -> list[PageHeatMap]:
     """The choices of the page's heat map, in their order.
 
     Returns:
@@ -117,7 +120,7 @@ def meanings_of_estimators() -> dict[str, str]:
     return {known.name: f"{known.meaning}{LIMITS[known.interval]}" for known in estimators()}
 
 
-def _column(estimator: Estimator) -> dict[str, Any]:
+def _column(estimator: Estimator) -> PageColumn:
     first, *rest = estimator.key.split("_")
     return {
         "key": first

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import pandas as pd
+
+from gapbench_leaderboard.board.content import DoubtsSaid
 
 PARTLY, MISSING, ASCENT = "p", "n", "a"
 NAMES = {PARTLY: "partly covered", MISSING: "no symmetry found", ASCENT: "not converged"}
@@ -59,7 +60,7 @@ class Doubts:
         }
         return [told[mark] for mark in self.marks]
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> DoubtsSaid:
         """For the board's document: the counts, the marks by name, and each with its sentence."""
         return {
             "covered": self.covered,
@@ -71,7 +72,7 @@ class Doubts:
         }
 
 
-def marks_of_one(coverage: Any, converged: Any) -> str:
+def marks_of_one(coverage: object, converged: object) -> str:
     """The marks of one measurement.
 
     Args:
@@ -87,7 +88,7 @@ def marks_of_one(coverage: Any, converged: Any) -> str:
     return partly + missing + (ASCENT if _truth(converged) is False else "")
 
 
-def words_of_one(coverage: Any, converged: Any) -> list[str]:
+def words_of_one(coverage: object, converged: object) -> list[str]:
     """The marks of one measurement in words."""
     told = {PARTLY: f"symmetry {coverage}", MISSING: "no symmetry found", ASCENT: "ascent not converged"}
     return [told[mark] for mark in marks_of_one(coverage, converged)]
@@ -133,7 +134,7 @@ def marks_in(doubts: Mapping[str, Doubts], label: object) -> str:
     return found.marks if found is not None else ""
 
 
-def _truth(value: Any) -> bool | None:
+def _truth(value: object) -> bool | None:
     """True or False where it is one, also numpy's; None for anything else."""
     if isinstance(value, bool):
         return value

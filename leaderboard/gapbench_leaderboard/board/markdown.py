@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import html
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import pandas as pd
 
+from gapbench_leaderboard.board.content import Content
 from gapbench_leaderboard.board.document import baseline_labels
 from gapbench_leaderboard.board.doubts import Doubts, doubts_of
 from gapbench_leaderboard.board.marks import marks_of, meanings
-from gapbench_leaderboard.board.numbers import exact, plain, rounded
+from gapbench_leaderboard.board.numbers import exact, plain_text, rounded
 from gapbench_leaderboard.board.ranked import Ranked, ranked, text_of
 from gapbench_leaderboard.board.terminal import UNDECIDED
 from gapbench_leaderboard.scoring.registry import DIGITS, HEADLINE, MARKDOWN, NETWORKS_AT
@@ -19,7 +19,7 @@ from gapbench_leaderboard.scoring.registry import columns as columns_of
 
 
 def markdown_text(
-    content: Mapping[str, Any], population: pd.DataFrame, measurements: pd.DataFrame, scores: pd.DataFrame
+    content: Content, population: pd.DataFrame, measurements: pd.DataFrame, scores: pd.DataFrame
 ) -> str:
     """The rankings as Markdown: of every target over all tasks, and of the first target per task.
 
@@ -78,7 +78,7 @@ def markdown_text(
     return "\n".join(lines) + "\n"
 
 
-def _standings(content: Mapping[str, Any]) -> list[str]:
+def _standings(content: Content) -> list[str]:
     """What stands behind each submitted proxy."""
     told = [e for e in content["proxies"] if e["standing"]["kind"] not in ("baseline", "built_in")]
     if not told:
@@ -98,7 +98,7 @@ def escape(value: object) -> str:
     return " ".join(text.split())
 
 
-def _scopes(content: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _scopes(content: Content) -> list[tuple[str, str]]:
     targets: Sequence[str] = content["targets"]
     tasks: Sequence[str] = content["tasks"]
     scopes = [(target, "") for target in targets]
@@ -107,7 +107,7 @@ def _scopes(content: Mapping[str, Any]) -> list[tuple[str, str]]:
     return scopes
 
 
-def _networks(population: pd.DataFrame, planned: Any) -> str:
+def _networks(population: pd.DataFrame, planned: int | None) -> str:
     counts = population["status"].value_counts()
     text = f"Networks: {len(population)}" + (f" of {planned} planned" if planned else "")
     return text + " (" + ", ".join(f"{count} {escape(status)}" for status, count in counts.items()) + ")."
@@ -138,10 +138,10 @@ def _table(
             rounded(row["value"]),
             interval,
             *numbers,
-            " ".join([*marks_of(row, doubts), *status.get(plain(row["proxy"]), [])]),
+            " ".join([*marks_of(row, doubts), *status.get(plain_text(str(row["proxy"])), [])]),
         ]
         if audit:
-            cells.append(audit.get(plain(row["proxy"]), ""))
+            cells.append(audit.get(plain_text(str(row["proxy"])), ""))
         lines.append("| " + " | ".join(cells) + " |")
     return lines
 
@@ -175,7 +175,7 @@ def _exact_table(found: Ranked) -> list[str]:
     return lines
 
 
-def _statuses(content: Mapping[str, Any], measurements: pd.DataFrame) -> list[str]:
+def _statuses(content: Content, measurements: pd.DataFrame) -> list[str]:
     if "repeat" in measurements.columns:
         measurements = measurements[~(pd.to_numeric(measurements["repeat"], errors="coerce") > 0)]
     lines = ["| proxy | ok | not applicable | failed | most frequent reason |", "|---|---:|---:|---:|---|"]
@@ -187,7 +187,7 @@ def _statuses(content: Mapping[str, Any], measurements: pd.DataFrame) -> list[st
         cells = [str(int(counts.get(status, 0))) for status in ("ok", "not_applicable", "failed")]
         reasons = own["reason"].dropna().astype(str) if "reason" in own.columns else pd.Series(dtype=str)
         reasons = reasons[reasons != ""]
-        reason = escape(plain(reasons.value_counts().index[0])) if len(reasons) else ""
+        reason = escape(plain_text(reasons.value_counts().index[0])) if len(reasons) else ""
         lines.append(f"| {escape(entry['label'])} | " + " | ".join(cells) + f" | {reason} |")
     return lines
 

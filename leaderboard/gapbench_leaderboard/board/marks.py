@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from gapbench_leaderboard.board import doubts as doubting
 from gapbench_leaderboard.board import standing
+from gapbench_leaderboard.board.content import PageMark
 from gapbench_leaderboard.board.doubts import Doubts, marks_in
 from gapbench_leaderboard.board.numbers import TableRow
 from gapbench_leaderboard.scoring.registry import PAGE, TERMINAL, marked
@@ -26,14 +27,14 @@ def marks_of(row: TableRow, doubts: Mapping[str, Doubts]) -> str:
     return "".join(scored) + marks_in(doubts, row["proxy"])
 
 
-def page_marks() -> list[dict[str, object]]:
+def page_marks() -> list[PageMark]:
     """All marks of the page in their order.
 
     Returns:
         For each its `name` and what it says (`about`); for those that scores give also `estimator`, `whole`,
         `at_least`, `below` and `of_baselines`, as in `scoring.registry.Mark`.
     """
-    scored: list[dict[str, object]] = [
+    scored: list[PageMark] = [
         {
             "name": mark.name,
             "about": mark.about,
@@ -46,4 +47,5 @@ def page_marks() -> list[dict[str, object]]:
         for estimator, mark in marked(PAGE)
     ]
     told = {doubting.NAMES[letter]: about for letter, about in doubting.ABOUT.items()} | standing.ABOUT
-    return scored + [{"name": name, "about": about} for name, about in told.items()]
+    said: list[PageMark] = [{"name": name, "about": about} for name, about in told.items()]
+    return scored + said

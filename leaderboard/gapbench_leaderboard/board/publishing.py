@@ -20,6 +20,7 @@ from typing import Any
 
 import pandas as pd
 
+from gapbench_leaderboard.board.content import Columns, Suite
 from gapbench_leaderboard.board.document import baseline_labels
 from gapbench_leaderboard.board.document_file import read_document
 from gapbench_leaderboard.board.mirror import (
@@ -211,7 +212,7 @@ def specify(
     }
 
 
-def aliases(suite: Mapping[str, Any]) -> list[str]:
+def aliases(suite: Suite) -> list[str]:
     """The aliases of a board's artifacts: of the suite's version, and of the population where it is known."""
     fingerprint = (suite.get("population") or {}).get("fingerprint")
     version = artifact_names(str(suite.get("name")), str(suite.get("version")))[2]
@@ -282,7 +283,7 @@ def in_bounded_time(module: str, specification: Mapping[str, Any], seconds: floa
         return log.read_text(encoding="utf-8", errors="replace").splitlines()
 
 
-def _end(process: subprocess.Popen[Any]) -> None:
+def _end(process: subprocess.Popen[bytes]) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
@@ -293,5 +294,5 @@ def _table(frame: pd.DataFrame) -> dict[str, Any]:
     return {"columns": [str(name) for name in frame.columns], "rows": [list(row) for row in zip(*columns)]}
 
 
-def _length(table: Mapping[str, Any]) -> int:
+def _length(table: Columns) -> int:
     return len(table["cell"] if isinstance(table["cell"], list) else table["cell"]["codes"])

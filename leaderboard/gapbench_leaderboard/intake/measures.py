@@ -15,7 +15,7 @@ from gapbench_leaderboard.statistics.quantities import Quantity, quantity
 
 
 def default_measures(
-    frame: pd.DataFrame, used: Collection[Any], style: NumberFormat | None = None
+    frame: pd.DataFrame, used: Collection[object], style: NumberFormat | None = None
 ) -> tuple[list[str], list[str]]:
     """The numeric columns that have no other part in the scores, with notes on all that are left out.
 

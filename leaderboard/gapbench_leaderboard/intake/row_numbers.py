@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,6 @@ def counts_rows(series: pd.Series[Any], name: object) -> bool:
     return bool(consecutive) and _NUMBERING.fullmatch(str(name).strip()) is not None
 
 
-def row_numbers(frame: pd.DataFrame) -> list[Any]:
+def row_numbers(frame: pd.DataFrame) -> list[Hashable]:
     """The columns of a table that number its rows."""
     return [name for k, name in enumerate(frame.columns) if counts_rows(frame.iloc[:, k], name)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
@@ -12,7 +11,7 @@ from gapbench_leaderboard.statistics.configurations import numeric
 from gapbench_leaderboard.statistics.noise import BinomialNoise, TestNoise, joint_noise, noise_by_size
 
 
-def noise_of(study: Study, correctness: Mapping[str, Any] | None) -> tuple[TestNoise | None, int | None]:
+def noise_of(study: Study, correctness: Mapping[str, object] | None) -> tuple[TestNoise | None, int | None]:
     """Test noise of a study and its smallest test size, where the tables tell them.
 
     With per-example correctness test examples are drawn jointly for all networks with as many of them. Without
@@ -42,5 +41,5 @@ def noise_of(study: Study, correctness: Mapping[str, Any] | None) -> tuple[TestN
     return BinomialNoise(np.clip(error, 0.0, 1.0), np.round(sizes).astype(np.int64)), smallest
 
 
-def _by_text(correctness: Mapping[str, Any]) -> Mapping[str, Any]:
+def _by_text(correctness: Mapping[str, object]) -> Mapping[str, object]:
     return {str(cell): entry for cell, entry in correctness.items()}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import pandas as pd
 
@@ -33,7 +32,7 @@ def score_population(
     seed_column: str = "seed",
     replicates: int = 1000,
     seed: int = 0,
-    correctness: Mapping[str, Any] | None = None,
+    correctness: Mapping[str, object] | None = None,
     higher_means: Mapping[str, str] | None = None,
     ranked_status: Collection[str] = RANKED_STATUS,
     strata: Sequence[str] | None = None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -107,7 +107,7 @@ class SeveralTestSets:
         )
 
 
-def unpack_test(entry: Any, test_size: int | None, cell: str) -> NDArray[np.bool_]:
+def unpack_test(entry: object, test_size: int | None, cell: str) -> NDArray[np.bool_]:
     """Test correctness of one network as booleans.
 
     Args:
@@ -143,7 +143,7 @@ def unpack_test(entry: Any, test_size: int | None, cell: str) -> NDArray[np.bool
 
 
 def noise_by_size(
-    cells: list[str], correctness: Mapping[str, Any], sizes: list[int | None]
+    cells: list[str], correctness: Mapping[str, object], sizes: list[int | None]
 ) -> JointNoise | SeveralTestSets:
     """Joint noise of networks whose test sets have the sizes given: those of one size share theirs.
 
@@ -165,7 +165,7 @@ def noise_by_size(
     )
 
 
-def joint_noise(cells: list[str], correctness: Mapping[str, Any], sizes: list[int | None]) -> JointNoise:
+def joint_noise(cells: list[str], correctness: Mapping[str, object], sizes: list[int | None]) -> JointNoise:
     """Joint noise of the networks `cells`, which must have correctness on the same test examples.
 
     Returns:
