@@ -14,18 +14,9 @@ from gapbench.suites.suite import ProxyRequest, Suite, load_suite, proxy_request
 from gapbench_base.errors import GapbenchError
 
 if TYPE_CHECKING:
-    from gapbench.population.driver import Progress
+    from gapbench.population.progress import Progress
 
 CUDA_WORKERS = 4
-
-
-class Silent:
-    """A `Progress` that says nothing."""
-
-    def begin(self, cells: int, done: int, measurements: int, measured: int) -> None: ...
-    def trained(self, record: dict[str, Any]) -> None: ...
-    def measured(self, record: dict[str, Any]) -> None: ...
-    def message(self, text: str) -> None: ...
 
 
 def run(
@@ -54,8 +45,13 @@ def run(
     independently (other random numbers, other training examples where it sees a sample of them): the scores
     then have each proxy's `repeatability`.
 
-    Raises `GapbenchError` for wrong usage, missing data, a folder of another suite or one that another
-    process works on, and `DiskFull`; finished results are kept in each case.
+    Returns:
+        The run with all that it has now; `problems` are what could not be done.
+
+    Raises:
+        GapbenchError: for wrong usage, missing data, a folder of another suite or one that another process works
+            on; finished results are kept.
+        DiskFull: where there is no space left; finished results are kept.
     """
     own = run_folder(suite)
     if own is not None and out is None:
@@ -66,18 +62,14 @@ def run(
     from gapbench.population.facts import facts_source
     from gapbench.population.jobs import Setup
     from gapbench.population.plan import check_sizes, plan
+    from gapbench.population.progress import Silent
     from gapbench.runs.environment import choose_device, environment, usable_cores
     from gapbench.runs.identity import identity_in
     from gapbench.runs.lock import sole_driver
     from gapbench.runs.store import Store
     from gapbench_tasks.folder import data_folder
 
-    if limit is not None and limit < 1:
-        raise GapbenchError(f"limit = {limit} must be at least 1.")
-    if workers is not None and workers < 0:
-        raise GapbenchError(f"workers = {workers} must be at least 1, or 0 for this process.")
-    if repeats not in (1, 2):
-        raise GapbenchError(f"repeats = {repeats} must be 1 or 2.")
+    _check_numbers(limit, workers, repeats)
     requests = choose_proxies(chosen, proxies)
     folder = Path(out if out is not None else Path("runs") / chosen.name)
     device = choose_device(device)
@@ -123,6 +115,15 @@ def run(
     if board and len(result.population):
         result.build_board()
     return result
+
+
+def _check_numbers(limit: int | None, workers: int | None, repeats: int) -> None:
+    if limit is not None and limit < 1:
+        raise GapbenchError(f"limit = {limit} must be at least 1.")
+    if workers is not None and workers < 0:
+        raise GapbenchError(f"workers = {workers} must be at least 1, or 0 for this process.")
+    if repeats not in (1, 2):
+        raise GapbenchError(f"repeats = {repeats} must be 1 or 2.")
 
 
 def choose_proxies(suite: Suite, names: Sequence[str] | None) -> tuple[ProxyRequest, ...]:

@@ -17,9 +17,15 @@ __all__ = ["POINTS", "Point", "Report", "assert_valid", "check"]
 
 
 def assert_valid(file: str, **arguments: object) -> Report:
-    """Check the proxy in `file`; raises `AssertionError` with every failed point and what to change.
+    """Check the proxy in `file` within a test.
 
-    `arguments` are those of `check` (`proxy`, `options`, `limits`, `unsandboxed`). Returns the report.
+    `arguments` are those of `check` (`proxy`, `options`, `limits`, `unsandboxed`).
+
+    Returns:
+        The report.
+
+    Raises:
+        AssertionError: with every failed point and what to change.
     """
     report = check(file, **arguments)  # type: ignore[arg-type]
     if not report.passed:

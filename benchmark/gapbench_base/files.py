@@ -11,6 +11,9 @@ def write_atomically(path: Path, content: str | bytes) -> Path:
     """Write under a temporary name, flush to the disk, and rename over `path`; text in UTF-8, line ends as given.
 
     A file that another program reads is there whole or not at all, also after a power cut.
+
+    Returns:
+        `path`.
     """
     data = content.encode() if isinstance(content, str) else content
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".partial")

@@ -182,7 +182,7 @@ def test_training_in_this_process_gives_the_same_networks_as_workers(run: Any, t
     gapbench.run(suite, tmp_path / "run", workers=1, limit=2, **arguments)
     other = gapbench.run(suite, tmp_path / "run", workers=0, **arguments)
     with Store(run, readonly=True) as first, Store(tmp_path / "run", readonly=True) as second:
-        sums = [{row["cell"]: row["weights_sha256"] for row in s.cells()} for s in (first, second)]
+        sums = [{row.cell: row.weights_sha256 for row in s.cells()} for s in (first, second)]
     assert sums[0] == sums[1]
     assert len(sums[0]) == len(other.population) == 12
     with pytest.raises(GapbenchError, match="at least 1"):

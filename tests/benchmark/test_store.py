@@ -1,35 +1,20 @@
 import sqlite3
+from dataclasses import replace
 
 import pytest
 import torch
 
 from gapbench import GapbenchError
 from gapbench.runs.lock import sole_driver
+from gapbench.runs.records import StoredMeasurement, TrainedCell
 from gapbench.runs.store import Store
 from gapbench.runs.weights import load_weights, save_weights
 from gapbench_base.errors import DiskFull
 
-CELL = {
-    "cell": "a",
-    "description": "{}",
-    "task": "t",
-    "family": "f",
-    "width": 1.0,
-    "seed": 0,
-    "status": "converged",
-    "reason": "",
-}
-MEASUREMENT = {
-    "measurement": "m",
-    "cell": "a",
-    "proxy": "p",
-    "label": "p",
-    "description": "{}",
-    "value": 1.5,
-    "status": "ok",
-    "reason": "",
-    "details": "{}",
-}
+CELL = TrainedCell(cell="a", description="{}", task="t", family="f", width=1.0, seed=0, status="converged")
+MEASUREMENT = StoredMeasurement(
+    measurement="m", cell="a", proxy="p", label="p", description="{}", status="ok", value=1.5
+)
 
 
 def test_a_finished_result_is_never_overwritten(tmp_path):
@@ -37,10 +22,10 @@ def test_a_finished_result_is_never_overwritten(tmp_path):
         store.add_cell(CELL)
         store.add_measurements([MEASUREMENT])
         with pytest.raises(GapbenchError, match="already finished"):
-            store.add_cell(CELL | {"gap": 0.5})
+            store.add_cell(replace(CELL, gap=0.5))
         with pytest.raises(GapbenchError, match="already finished"):
-            store.add_measurements([MEASUREMENT | {"value": 2.0}])
-        assert [row["value"] for row in store.measurements()] == [1.5]
+            store.add_measurements([replace(MEASUREMENT, value=2.0)])
+        assert [row.value for row in store.measurements()] == [1.5]
     raw = sqlite3.connect(tmp_path / "run.sqlite")
     for statement in ("UPDATE cells SET gap = 1", "DELETE FROM measurements", "DELETE FROM cells"):
         with pytest.raises(sqlite3.IntegrityError, match="insert-only"):
@@ -49,7 +34,7 @@ def test_a_finished_result_is_never_overwritten(tmp_path):
 
 def test_a_retried_failure_is_a_new_row_and_the_latest_counts(tmp_path):
     with Store(tmp_path) as store:
-        store.add_cell(CELL | {"status": "failed", "reason": "memory"})
+        store.add_cell(replace(CELL, status="failed", reason="memory"))
         assert store.statuses("cells") == {"a": "failed"}
         store.add_cell(CELL)
         assert store.statuses("cells") == {"a": "converged"}
@@ -70,7 +55,7 @@ def test_a_transaction_of_measurements_is_whole_or_absent(tmp_path):
 
 def test_unknown_status_is_refused(tmp_path):
     with Store(tmp_path) as store, pytest.raises(GapbenchError):
-        store.add_cell(CELL | {"status": "fine"})
+        store.add_cell(replace(CELL, status="fine"))
 
 
 def test_full_disk_is_one_clear_message_and_loses_nothing(tmp_path):
@@ -79,9 +64,9 @@ def test_full_disk_is_one_clear_message_and_loses_nothing(tmp_path):
         pages = store._db.execute("PRAGMA page_count").fetchone()[0]
         store._db.execute(f"PRAGMA max_page_count = {pages}")
         with pytest.raises(DiskFull, match=r"Every finished result is kept.*same command"):
-            store.add_cell(CELL | {"cell": "large", "history": "x" * 1_000_000})
+            store.add_cell(replace(CELL, cell="large", history="x" * 1_000_000))
     with Store(tmp_path) as store:
-        assert store.cells()[0]["cell"] == "a"
+        assert store.cells()[0].cell == "a"
 
 
 def test_damaged_and_foreign_databases(tmp_path):

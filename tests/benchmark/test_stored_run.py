@@ -28,7 +28,7 @@ def test_a_stored_run_opens(folder: Path) -> None:
     run = gapbench.open_run(folder)
     assert (run.suite.name, run.suite.version, len(run.cells), len(run.population)) == ("quick", 2, 120, 12)
     assert set(run.population["status"]) == {"converged"}
-    assert [entry["label"] for entry in run.entries] == ["entry_norm"]
+    assert [entry.label for entry in run.entries] == ["entry_norm"]
     assert run.identity.fingerprint == "b9ddf03fb8bda2d3"
     assert not run.failures
 

@@ -55,7 +55,11 @@ def check(
 ) -> Report:
     """Check the proxy in `file`; see `POINTS`. In the sandbox where this machine has one, unless `unsandboxed`.
 
-    Raises `GapbenchError` for wrong usage; whatever the proxy does is in the report.
+    Returns:
+        What was found; whatever the proxy does is in it.
+
+    Raises:
+        GapbenchError: wrong usage.
     """
     started = time.monotonic()
     source = read_source(file)

@@ -19,8 +19,10 @@ Answers = dict[tuple[str, int], Answer]
 
 @dataclass
 class Evidence:
-    """`first`: answers by network and seed; `second`: with seed 0 under another clock, another global random
-    state, other hash seeds and in the opposite order.
+    """What the proxy did on the networks of the check, by name of network and seed.
+
+    `first` holds the answers; `second` those with seed 0 under another clock, another global random state, other
+    hash seeds and in the opposite order.
     """
 
     name: str

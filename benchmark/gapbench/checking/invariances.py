@@ -33,8 +33,11 @@ def audit(
 
 
 def summary(results: Sequence[AuditResult]) -> str:
-    """One line per kind of transformation, its verdict over all strengths and the largest change; then what
-    is not applicable, by reason.
+    """Which transformations change the proxy's value, in words.
+
+    Returns:
+        One line per kind of transformation, its verdict over all strengths and the largest change; then what is
+        not applicable, by reason.
     """
     kinds: dict[str, list[AuditResult]] = {}
     for result in results:

@@ -46,8 +46,10 @@ class AuditCase:
 
 @dataclass(frozen=True)
 class CheckPopulation:
-    """The population with its networks packed (by cell), the modules that define their classes, what the
-    baselines are (label -> cell -> value), and networks to audit.
+    """The population of a check.
+
+    Its networks packed (by cell), the modules that define their classes, what the baselines are (label -> cell ->
+    value), and networks to audit.
     """
 
     population: Population

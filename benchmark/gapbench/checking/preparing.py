@@ -1,5 +1,6 @@
-"""Make the population of `gapbench check` and keep it ready for use: `python -m gapbench.checking.preparing
-FOLDER`, with the suite in FOLDER/check.toml.
+"""Make the population of `gapbench check` and keep it ready for use.
+
+Called as `python -m gapbench.checking.preparing FOLDER`, with the suite in FOLDER/check.toml.
 """
 
 from __future__ import annotations

@@ -20,9 +20,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Report:
-    """All points, in the order of `gapbench.checking.check.POINTS`; a point that could not be looked at is
-    missing.
-    """
+    """All points, in the order of `gapbench.checking.check.POINTS`, without those that could not be looked at."""
 
     proxy: str
     points: tuple[Point, ...]

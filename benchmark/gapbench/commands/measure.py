@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+if TYPE_CHECKING:
+    from gapbench.proxies.results import Measurement
+
 from gapbench.commands.parsing import options_of
+
+NOTES = ("dtype", "precision", "frozen", "batch")
+"""What details say of how a network was measured; all but the first are printed."""
+OPTIONS = {
+    "frozen='include' takes": "--include-frozen takes",
+    "forward=lambda network, inputs: network(inputs)[...]": "--forward MODULE:FUNCTION of (network, inputs)",
+    "give a forward= that": "give a --forward MODULE:FUNCTION that",
+}
+"""Arguments of `gapbench.measure` as its texts name them, and the options in their place."""
 
 
 @click.command("measure")
@@ -69,20 +82,12 @@ def measure_command(
     """
     from gapbench.foreign.measuring import measurements_of
     from gapbench.foreign.networks import factory_of, load_network, read_examples
-    from gapbench.proxies.registry import list_proxies, proxy_entry
-    from gapbench.runs.details import noted
     from gapbench.runs.environment import choose_device
     from gapbench_base.errors import GapbenchError
-    from gapbench_leaderboard.board.doubts import words_of_one
 
     if task_options and task is None:
         raise GapbenchError("--task-option goes with --task.")
-    asked = None if proxies is None else [n.strip() for n in proxies.split(",") if n.strip()]
-    names = list_proxies() if asked is None else list(dict.fromkeys(asked))
-    if not names:
-        raise GapbenchError("--proxies names no proxy: give at least one, or leave the option out.")
-    for name in names:
-        proxy_entry(name)
+    names = _names(proxies)
     chosen = choose_device(device)
     made = options_of(arguments)
     network = load_network(factory, weights, made).to(chosen)
@@ -94,53 +99,82 @@ def measure_command(
 
         split = load_task(task, data, **options_of(task_options)).train
         inputs, targets = split.inputs, split.targets
-    found = measurements_of(
-        network,
-        inputs,
-        targets,
-        names,
-        initial=start,
-        samples=samples,
-        loss=loss,
-        seed=seed,
-        forward=None if forward is None else factory_of(forward),
-        frozen="include" if include_frozen else "exclude",
-    )
-    rows: list[dict[str, Any]] = [
-        {
-            "proxy": m.proxy,
-            "value": m.value,
-            "standard_error": m.standard_error,
-            "seconds": m.seconds,
-            "status": m.status,
-            "reason": m.reason,
-            **noted(m.details),
-            **{
-                name: m.details[name]
-                for name in ("dtype", "precision", "frozen", "batch")
-                if name in m.details
-            },
-        }
-        for m in found
-    ]
+    try:
+        found = measurements_of(
+            network,
+            inputs,
+            targets,
+            names,
+            initial=start,
+            samples=samples,
+            loss=loss,
+            seed=seed,
+            forward=None if forward is None else factory_of(forward),
+            frozen="include" if include_frozen else "exclude",
+        )
+    except GapbenchError as error:
+        raise GapbenchError(_of_the_command(str(error))) from error
+    rows = [_row(measurement) for measurement in found]
     if as_json:
         click.echo(json.dumps(rows, indent=2, allow_nan=False))
     else:
-        width = max(len(row["proxy"]) for row in rows)
-        click.echo(f"{'proxy':<{width}}  {'value':>13}  {'std. error':>10}  {'seconds':>8}")
-        for row in rows:
-            if row["status"] == "ok":
-                error = "" if row["standard_error"] is None else f"{row['standard_error']:.3g}"
-                click.echo(
-                    f"{row['proxy']:<{width}}  {row['value']:>13.6g}  {error:>10}  {row['seconds']:>8.3f}"
-                )
-            else:
-                click.echo(f"{row['proxy']:<{width}}  {row['status'].replace('_', ' ')}: {row['reason']}")
-        for name in ("precision", "frozen", "batch"):
-            for text in dict.fromkeys(row[name] for row in rows if name in row):
-                click.echo(f"Note: {text}")
-        for row in rows:
-            for text in words_of_one(row["coverage"], row["converged"]):
-                click.echo(f"Note: {row['proxy']}: {text}")
+        _print(rows)
     if any(row["status"] == "failed" for row in rows):
         raise click.exceptions.Exit(1)
+
+
+def _names(proxies: str | None) -> list[str]:
+    """The proxies that are named, separated by commas; all of them by default."""
+    from gapbench.proxies.registry import list_proxies, proxy_entry
+    from gapbench_base.errors import GapbenchError
+
+    if proxies is None:
+        return list_proxies()
+    names = list(dict.fromkeys(name.strip() for name in proxies.split(",") if name.strip()))
+    if not names:
+        raise GapbenchError("--proxies names no proxy: give at least one, or leave the option out.")
+    for name in names:
+        proxy_entry(name)
+    return names
+
+
+def _row(found: Measurement) -> dict[str, Any]:
+    from gapbench.runs.details import noted
+
+    said = {name: _of_the_command(str(found.details[name])) for name in NOTES if name in found.details}
+    return {
+        "proxy": found.proxy,
+        "value": found.value,
+        "standard_error": found.standard_error,
+        "seconds": found.seconds,
+        "status": found.status,
+        "reason": _of_the_command(found.reason),
+        **noted(found.details),
+        **said,
+    }
+
+
+def _of_the_command(text: str) -> str:
+    """A text that names arguments of `gapbench.measure`, with the command line's options in their place."""
+    for argument, option in OPTIONS.items():
+        text = text.replace(argument, option)
+    return text
+
+
+def _print(rows: Sequence[dict[str, Any]]) -> None:
+    from gapbench_leaderboard.board.doubts import words_of_one
+
+    width = max(len(row["proxy"]) for row in rows)
+    click.echo(f"{'proxy':<{width}}  {'value':>13}  {'std. error':>10}  {'seconds':>8}")
+    for row in rows:
+        if row["status"] == "ok":
+            error = "" if row["standard_error"] is None else f"{row['standard_error']:.3g}"
+            click.echo(f"{row['proxy']:<{width}}  {row['value']:>13.6g}  {error:>10}  {row['seconds']:>8.3f}")
+        else:
+            click.echo(f"{row['proxy']:<{width}}  {row['status'].replace('_', ' ')}: {row['reason']}")
+    for name in NOTES[1:]:
+        for text in dict.fromkeys(row[name] for row in rows if name in row):
+            click.echo(f"Note: {text}")
+    for row in rows:
+        for text in words_of_one(row["coverage"], row["converged"]):
+            click.echo(f"Note: {row['proxy']}: {text}")

@@ -96,7 +96,7 @@ def _sources(run: Path) -> dict[str, str]:
         if module is not None:
             found[f"source/{module.__name__}.py"] = inspect.getsource(module)
     for entry in opened.entries:
-        file = run / "entries" / f"{entry['id']}.json"
-        found[f"entries/{entry['id']}.json"] = file.read_text(encoding="utf-8")
-        found[f"source/{entry['name']}-v{entry['version']}.py"] = entry["source"]
+        file = run / "entries" / f"{entry.id}.json"
+        found[f"entries/{entry.id}.json"] = file.read_text(encoding="utf-8")
+        found[f"source/{entry.name}-v{entry.version}.py"] = entry.source
     return found

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
+
+if TYPE_CHECKING:
+    from gapbench.runs.entry import Entry
 
 from gapbench.commands.parsing import limit_options, limits_of, options_of
 
@@ -66,36 +69,36 @@ def submit_command(
             click.echo(f"  {reason}", err=True)
         click.echo("`gapbench check` says what to change; nothing else of the run was touched.", err=True)
         raise click.exceptions.Exit(1)
-    entry, claimed = done.entry, done.entry["claimed"]
+    entry, claimed = done.entry, done.entry.claimed
     if not done.changed:
-        click.echo(f"{entry['label']} is on the board already, from the same file; nothing was changed.")
-    statuses = ", ".join(f"{count} {status}" for status, count in entry["statuses"].items())
-    click.echo(f"{entry['label']}: {statuses}.")
-    if claimed["value"] is not None:
+        click.echo(f"{entry.label} is on the board already, from the same file; nothing was changed.")
+    statuses = ", ".join(f"{count} {status}" for status, count in entry.statuses.items())
+    click.echo(f"{entry.label}: {statuses}.")
+    if claimed.value is not None:
         click.echo(
-            f"tau with the gap {claimed['value']:.3f} [{claimed['low']:.3f}, {claimed['high']:.3f}] over "
-            f"{claimed['models']} networks: claimed, not verified."
-            if claimed["low"] is not None and claimed["high"] is not None
-            else f"tau with the gap {claimed['value']:.3f} over {claimed['models']} networks."
+            f"tau with the gap {claimed.value:.3f} [{claimed.low:.3f}, {claimed.high:.3f}] over "
+            f"{claimed.models} networks: claimed, not verified."
+            if claimed.low is not None and claimed.high is not None
+            else f"tau with the gap {claimed.value:.3f} over {claimed.models} networks."
         )
-    if entry["population"].get("complete") is False:
-        click.echo(f"Population {entry['population']['fingerprint']}: {entry['population']['words']}.")
+    if entry.population.complete is False:
+        click.echo(f"Population {entry.population.fingerprint}: {entry.population.words}.")
     _beside(entry)
-    click.echo(f"Entry: {run / 'entries' / (entry['id'] + '.json')}")
-    if entry["statuses"].get("failed"):
+    click.echo(f"Entry: {run / 'entries' / (entry.id + '.json')}")
+    if entry.statuses.get("failed"):
         for failure in done.failures[:10]:
             click.echo(f"  {failure}", err=True)
         raise click.exceptions.Exit(1)
 
 
-def _beside(entry: dict[str, Any]) -> None:
+def _beside(entry: Entry) -> None:
     """What stands beside the headline on the board, so that its author reads it too."""
     from gapbench_leaderboard.scoring.registry import SUBMIT, estimators, marked
 
     found = {
-        row["estimator"]: row["value"]
-        for row in entry["scores"]
-        if row["target"] == "gap" and not row["task"] and not row["family"]
+        row.estimator: row.value
+        for row in entry.scores
+        if row.target == "gap" and not row.task and not row.family
     }
     known = {name: value for name, value in found.items() if value is not None and value == value}
     parts = [

@@ -5,14 +5,14 @@ from __future__ import annotations
 import functools
 import hashlib
 import inspect
-import json
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gapbench.foreign.table import Row, read_rows
+from gapbench.foreign.table import ForeignNetwork, read_rows
+from gapbench.runs.records import TrainedCell, json_text, stored_measurement
 from gapbench_base.errors import GapbenchError
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ Read = Callable[[Path], "tuple[Tensor, Tensor]"]
 class Candidate:
     """A row with what its key is made of: checksums of every file that its results depend on."""
 
-    row: Row
+    row: ForeignNetwork
     cell: str
     description: dict[str, Any]
     sha256: str
@@ -67,7 +67,11 @@ def import_population(
     table says so, and is not measured. A measurement's key holds the proxy's version and options and all that the
     network depends on, so that the same call again measures what is new and what failed, and keeps nothing stale.
 
-    Raises `GapbenchError` naming the row for anything that does not fit; what was finished is kept.
+    Returns:
+        The run in `out`.
+
+    Raises:
+        GapbenchError: naming the row for anything that does not fit; what was finished is kept.
     """
     from gapbench.foreign.networks import examples
     from gapbench.foreign.train_errors import check_errors
@@ -121,7 +125,7 @@ def import_population(
     return open_run(folder)
 
 
-def _candidates(rows: Sequence[Row], table: str, axes: Sequence[str]) -> list[Candidate]:
+def _candidates(rows: Sequence[ForeignNetwork], table: str, axes: Sequence[str]) -> list[Candidate]:
     from gapbench_base.keys import content_key
 
     hashes: dict[Path, str] = {}
@@ -134,7 +138,7 @@ def _candidates(rows: Sequence[Row], table: str, axes: Sequence[str]) -> list[Ca
         return hashes[path]
 
     found: list[Candidate] = []
-    same: dict[str, Row] = {}
+    same: dict[str, ForeignNetwork] = {}
     for row in rows:
         files = {
             "weights": hashed(row.weights),
@@ -172,7 +176,7 @@ def _candidates(rows: Sequence[Row], table: str, axes: Sequence[str]) -> list[Ca
     return found
 
 
-def _code_of(row: Row, table: str) -> str:
+def _code_of(row: ForeignNetwork, table: str) -> str:
     """Checksum of the file that defines the factory: the same weights in another function are another network."""
     from gapbench.foreign.networks import factory_of
 
@@ -209,13 +213,13 @@ def _recomputed(
     return [Recomputed(*known[candidate.evaluated]) for candidate in candidates]
 
 
-def _network(row: Row) -> nn.Module:
+def _network(row: ForeignNetwork) -> nn.Module:
     from gapbench.foreign.networks import load_network
 
     return load_network(row.factory, row.weights)
 
 
-def _sets(row: Row, read: Read) -> dict[str, tuple[Tensor, Tensor]]:
+def _sets(row: ForeignNetwork, read: Read) -> dict[str, tuple[Tensor, Tensor]]:
     sets = {"train_error": read(row.data)}
     if row.test_data is not None:
         sets["test_error"] = read(row.test_data)
@@ -281,57 +285,43 @@ def _store_one(
         )
     store.add_measurements(
         [
-            {
-                "measurement": keys[m.proxy],
-                "cell": candidate.cell,
-                "proxy": m.proxy,
-                "label": m.proxy,
-                "description": json.dumps(described[m.proxy], sort_keys=True),
-                "value": m.value,
-                "standard_error": m.standard_error,
-                "seconds": m.seconds,
-                "peak_memory": m.peak_memory,
-                "status": m.status,
-                "reason": m.reason,
-                "details": details_text(m.details),
-                "device": "cpu",
-            }
+            stored_measurement(
+                m,
+                key=keys[m.proxy],
+                cell=candidate.cell,
+                label=m.proxy,
+                description=described[m.proxy],
+                device="cpu",
+            )
             for m in found
         ]
     )
 
 
-def details_text(details: Any) -> str:
-    """A measurement's details as the JSON text that a run keeps, without per-example lists."""
-    from gapbench.runs.records import brief
-
-    return json.dumps(brief(details), sort_keys=True, default=str)
-
-
-def _record(candidate: Candidate, result: Recomputed, network: nn.Module, train_size: int) -> dict[str, Any]:
+def _record(candidate: Candidate, result: Recomputed, network: nn.Module, train_size: int) -> TrainedCell:
     row, usable = candidate.row, not result.defect
-    losses = (row.train_loss, row.test_loss)
-    return {
-        "cell": candidate.cell,
-        "description": json.dumps(candidate.description, sort_keys=True),
-        "task": row.task,
-        "family": row.family,
-        "width": row.width,
-        "seed": row.seed,
-        "status": row.status if usable or row.status == "diverged" else "failed",
-        "reason": result.defect,
-        "train_error": row.train_error if usable else None,
-        "test_error": row.test_error if usable else None,
-        "gap": row.test_error - row.train_error if usable else None,
-        "loss_gap": losses[1] - losses[0] if usable and None not in losses else None,  # type: ignore[operator]
-        "train_loss": losses[0] if usable else None,
-        "test_loss": losses[1] if usable else None,
-        "parameters": sum(p.numel() for p in network.parameters()),
-        "train_size": train_size,
-        "test_size": row.test_size or result.counts.get("test_error"),
-        "source": "imported",
-        "shift": 0,
-        "weights_sha256": candidate.sha256,
-        "weights_bytes": row.weights.stat().st_size,
-        "device": "cpu",
-    }
+    train_loss, test_loss = (row.train_loss, row.test_loss) if usable else (None, None)
+    return TrainedCell(
+        cell=candidate.cell,
+        description=json_text(candidate.description),
+        task=row.task,
+        family=row.family,
+        width=row.width,
+        seed=row.seed,
+        status=row.status if usable or row.status == "diverged" else "failed",
+        reason=result.defect,
+        train_error=row.train_error if usable else None,
+        test_error=row.test_error if usable else None,
+        gap=row.test_error - row.train_error if usable else None,
+        loss_gap=None if train_loss is None or test_loss is None else test_loss - train_loss,
+        train_loss=train_loss,
+        test_loss=test_loss,
+        parameters=sum(p.numel() for p in network.parameters()),
+        train_size=train_size,
+        test_size=row.test_size or result.counts.get("test_error"),
+        source="imported",
+        shift=0,
+        weights_sha256=candidate.sha256,
+        weights_bytes=row.weights.stat().st_size,
+        device="cpu",
+    )

@@ -31,8 +31,13 @@ def measurements_of(
     """Measure proxies with their default options on a fixed subset of `samples` of the training examples.
 
     Margins and training loss use all examples. `key` identifies the network among others, so that no two share
-    random directions. `forward` and `frozen` as in `gapbench.measure`. Raises `GapbenchError` for data that do not
-    fit the network.
+    random directions. `forward` and `frozen` as in `gapbench.measure`.
+
+    Returns:
+        One measurement for each of `names`, in their order.
+
+    Raises:
+        GapbenchError: for data that do not fit the network.
     """
     chosen = subset(targets, samples)
     context = make_context(

@@ -42,8 +42,8 @@ def factory_of(factory: str) -> Callable[..., Any]:
         raise
     except Exception as error:
         raise GapbenchError(f"{module_name} cannot be imported: {type(error).__name__}: {error}") from error
-    function = getattr(module, name, None)
-    if not callable(function):
+    function: Callable[..., Any] | None = getattr(module, name, None)
+    if function is None or not callable(function):
         raise GapbenchError(f"{module_name} has no function {name!r}.")
     return function
 
@@ -128,7 +128,11 @@ def load_network(
 def read_examples(path: str | os.PathLike[str]) -> tuple[Tensor, Tensor]:
     """Training examples from an .npz or .safetensors file with `inputs` (n, ...) and `targets` (n,).
 
-    Raises `GapbenchError` for a file without them, or whose sizes do not fit.
+    Returns:
+        Inputs (n, ...) and targets (n,).
+
+    Raises:
+        GapbenchError: for a file without them, or whose sizes do not fit.
     """
     file = Path(path)
     if not file.is_file():

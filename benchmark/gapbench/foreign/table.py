@@ -9,6 +9,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gapbench.runs.records import CellStatus
 from gapbench.suites.columns import taken
 from gapbench_base.errors import GapbenchError
 from gapbench_base.suggestions import did_you_mean
@@ -17,17 +18,18 @@ if TYPE_CHECKING:
     import pandas as pd
 
 REQUIRED = ("weights", "train_error", "test_error")
-STATUSES = ("converged", "not_converged", "diverged")
+STATUSES: tuple[CellStatus, ...] = ("converged", "not_converged", "diverged")
 ERRORS = ("train_error", "test_error")
 FILLED: Mapping[str, Any] = {"task": "imported", "width": 1.0, "seed": 0, "status": "converged"}
 OPTIONAL = ("initial", "test_data", "train_loss", "test_loss", "test_size")
 
 
 @dataclass(frozen=True)
-class Row:
-    """One network of the table, with its files found. `position` counts from 1; errors are fractions, losses nats;
-    None where the table does not say. A `train_error` may be up to 100 here: whether it is a fraction is judged
-    beside the network's own (`import_errors`).
+class ForeignNetwork:
+    """One network of the table, with its files found.
+
+    `position` counts from 1; errors are fractions, losses nats; None where the table does not say. A `train_error`
+    may be up to 100 here: whether it is a fraction is judged beside the network's own (`train_errors`).
     """
 
     position: int
@@ -41,7 +43,7 @@ class Row:
     family: str
     width: float
     seed: int
-    status: str
+    status: CellStatus
     train_error: float
     test_error: float
     train_loss: float | None
@@ -55,11 +57,17 @@ def read_rows(
     weights: str | os.PathLike[str],
     axes: Sequence[str],
     given: Mapping[str, Any],
-) -> tuple[Row, ...]:
-    """The rows of a table. `given`: `factory`, `data`, `test_data`, `test_size` for all rows, None where the
-    table's columns say so.
+) -> tuple[ForeignNetwork, ...]:
+    """The rows of a table, every one checked.
 
-    Raises `GapbenchError` naming the row for whatever does not fit, and `TableError` for a file that is no table.
+    `given`: `factory`, `data`, `test_data`, `test_size` for all rows, None where the table's columns say so.
+
+    Returns:
+        The rows in the table's order.
+
+    Raises:
+        GapbenchError: naming the row for whatever does not fit.
+        TableError: for a file that is no table.
     """
     from gapbench_leaderboard.intake.reading import read_table
 
@@ -71,8 +79,8 @@ def read_rows(
             rows.append(_row(position, record, Path(weights), axes))
         except GapbenchError as error:
             raise GapbenchError(f"{table}, row {position}: {error}") from None
-    alike: dict[str, Row] = {}
-    seen: dict[tuple[Path, str], Row] = {}
+    alike: dict[str, ForeignNetwork] = {}
+    seen: dict[tuple[Path, str], ForeignNetwork] = {}
     for row in rows:
         other = seen.setdefault((row.weights.resolve(), row.factory), row)
         if other is not row:
@@ -97,6 +105,9 @@ def half_unit(values: Sequence[float]) -> float:
     The digits are those of the value that has most, since tables drop zeros at the end; beyond the seventh they are
     those of float32 or of a subtraction (1 - 0.93). 0 where all are whole numbers: an error of exactly 0 or 1 tells
     nothing about rounding.
+
+    Returns:
+        The half unit, a fraction.
     """
     if all(float(value).is_integer() for value in values):
         return 0.0
@@ -130,14 +141,9 @@ def _complete(frame: pd.DataFrame, axes: Sequence[str], given: Mapping[str, Any]
     return frame
 
 
-def _row(position: int, record: Mapping[Any, Any], folder: Path, axes: Sequence[str]) -> Row:
+def _row(position: int, record: Mapping[Any, Any], folder: Path, axes: Sequence[str]) -> ForeignNetwork:
     name = _text(record, "weights")
     errors = {column: _fraction(record, column, name) for column in ERRORS}
-    status = _text(record, "status")
-    if status not in STATUSES:
-        raise GapbenchError(
-            f"status {status!r} is none of {', '.join(STATUSES)}.{did_you_mean(status, STATUSES)}"
-        )
     seed, width = _number(record, "seed"), _number(record, "width")
     if seed is None or not seed.is_integer() or seed < 0:
         raise GapbenchError(f"seed = {record['seed']!r} is no whole number of at least 0.")
@@ -150,7 +156,7 @@ def _row(position: int, record: Mapping[Any, Any], folder: Path, axes: Sequence[
         if _empty(record[axis]):
             raise GapbenchError(f"the axis {axis} has no value.")
     test_data, initial = record["test_data"], record["initial"]
-    return Row(
+    return ForeignNetwork(
         position=position,
         name=name,
         weights=_file(folder / name),
@@ -162,7 +168,7 @@ def _row(position: int, record: Mapping[Any, Any], folder: Path, axes: Sequence[
         family=_text(record, "family"),
         width=width,
         seed=int(seed),
-        status=status,
+        status=_status(record),
         train_error=errors["train_error"],
         test_error=errors["test_error"],
         train_loss=_number(record, "train_loss"),
@@ -170,6 +176,14 @@ def _row(position: int, record: Mapping[Any, Any], folder: Path, axes: Sequence[
         test_size=None if size is None else int(size),
         axes={axis: _plain(record[axis]) for axis in axes if axis != "width"},
     )
+
+
+def _status(record: Mapping[Any, Any]) -> CellStatus:
+    text = _text(record, "status")
+    for status in STATUSES:
+        if text == status:
+            return status
+    raise GapbenchError(f"status {text!r} is none of {', '.join(STATUSES)}.{did_you_mean(text, STATUSES)}")
 
 
 def _file(path: Path) -> Path:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from gapbench.foreign.table import ERRORS, Row, half_unit
+from gapbench.foreign.table import ERRORS, ForeignNetwork, half_unit
 from gapbench_base.errors import GapbenchError
 
 FEWEST, SHARE = 2, 2000
@@ -36,10 +36,15 @@ def allowance(count: int) -> int:
 
 
 def error_of(network: nn.Module, inputs: Tensor, targets: Tensor) -> tuple[float, int, bool]:
-    """Share of wrong decisions in eval mode on all examples, their number (examples x positions), and whether all
-    outputs were finite. `inputs` (n, ...), integer `targets` (n,) or (n, *map).
+    """Evaluate a network in eval mode on all examples.
 
-    Raises `GapbenchError` where the network cannot be evaluated on the data or the targets are no classes.
+    `inputs` (n, ...), integer `targets` (n,) or (n, *map).
+
+    Returns:
+        The share of wrong decisions, their number (examples x positions), and whether all outputs were finite.
+
+    Raises:
+        GapbenchError: where the network cannot be evaluated on the data or the targets are no classes.
     """
     from gapbench.curvature.heads import class_logits
 
@@ -88,12 +93,14 @@ def recompute(network: nn.Module, sets: Mapping[str, tuple[Tensor, Tensor]]) -> 
     return Recomputed(errors, counts)
 
 
-def check_errors(rows: Sequence[Row], found: Sequence[Recomputed], table: str) -> None:
+def check_errors(rows: Sequence[ForeignNetwork], found: Sequence[Recomputed], table: str) -> None:
     """Refuse a table whose errors are not those of its networks.
 
     A difference is allowed up to `allowance` examples and half a unit of the last digit that the column gives.
-    Raises `GapbenchError` naming the first network, both numbers, and what would explain them: accuracies,
-    percentages, or weight files in another order.
+
+    Raises:
+        GapbenchError: naming the first network, both numbers, and what would explain them: accuracies,
+            percentages, or weight files in another order.
     """
     for row, result in zip(rows, found):
         if not result.errors and row.train_error > 1:
@@ -129,7 +136,7 @@ def check_errors(rows: Sequence[Row], found: Sequence[Recomputed], table: str) -
 
 
 def _cause(
-    rows: Sequence[Row],
+    rows: Sequence[ForeignNetwork],
     column: str,
     used: Sequence[int],
     wrong: Sequence[int],
@@ -171,5 +178,5 @@ def _digits(rounding: float) -> str:
     return f" and {rounding:.0e} for the table's rounding" if rounding >= 1e-9 else ""
 
 
-def _stated(row: Row, column: str) -> float:
+def _stated(row: ForeignNetwork, column: str) -> float:
     return row.train_error if column == "train_error" else row.test_error

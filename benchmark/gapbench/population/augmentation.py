@@ -15,6 +15,12 @@ def augment(inputs: Tensor, kind: str, black: Tensor, generator: torch.Generator
     `none`: the identity; `rot4`: multiples of 90 degrees; `rotate`: any angle, uniformly. So the expected
     training loss is (1/N) sum_i mean_g l(f(g x_i), y_i). `black` (c,) is the preprocessed value of a zero
     pixel, which fills what a rotation uncovers. `generator` lives on the CPU.
+
+    Returns:
+        Inputs of the same shape.
+
+    Raises:
+        GapbenchError: for an unknown `kind`, and for `rot4` on images that are not square.
     """
     if kind == "none":
         return inputs

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
 
 from gapbench.population.inline import Inline
-from gapbench.population.jobs import MeasureJob, Record, Setup, TrainJob
+from gapbench.population.jobs import Description, MeasureJob, Setup, TrainJob, failed_cell
 from gapbench.population.plan import Cell
-from gapbench.population.pool import Event, Pool
+from gapbench.population.pool import Pool, WorkerEvent
+from gapbench.population.progress import Progress
 from gapbench.proxies.registry import checked_options, proxy_entry
+from gapbench.proxies.results import Measurement
 from gapbench.runs.intact import damages
+from gapbench.runs.records import TrainedCell, stored_measurement
 from gapbench.runs.store import Store
 from gapbench.suites.suite import ProxyRequest
 from gapbench_base.errors import DiskFull, GapbenchError
@@ -22,15 +23,6 @@ from gapbench_base.keys import content_key
 
 MEASURE_PROTOCOL = 1
 DEATHS = 2  # how often a job may kill its worker before that is its result
-
-
-class Progress(Protocol):
-    """What the driver tells while it works."""
-
-    def begin(self, cells: int, done: int, measurements: int, measured: int) -> None: ...
-    def trained(self, record: Record) -> None: ...
-    def measured(self, record: Record) -> None: ...
-    def message(self, text: str) -> None: ...
 
 
 @dataclass
@@ -42,7 +34,7 @@ class Outcome:
     problems: list[str] = field(default_factory=list)
 
 
-def measurement_description(cell: str, request: ProxyRequest, setup: Setup, repeat: int = 0) -> Record:
+def measurement_description(cell: str, request: ProxyRequest, setup: Setup, repeat: int = 0) -> Description:
     """All that a measurement's value depends on; its key is the hash of this."""
     entry = proxy_entry(request.proxy)
     return {
@@ -84,14 +76,18 @@ class Driver:
         self.measuring: dict[str, str] = {}  # cell -> measurement under way
         self.restored: set[str] = set()
         self.devices: dict[str, str] = {}  # of cells to be restored: on what they were trained
-        self.descriptions: dict[str, Record] = {}
 
     def bring_up_to_date(self, workers: int) -> Outcome:
-        """Train missing cells and measure missing proxies; every finished result is stored at once. The weight file
-        of every trained cell is checked, and what is damaged is trained again to the same bytes or is a problem.
+        """Train and measure what is missing; every finished result is stored at once.
 
-        `workers` = 0 does it in this process.
-        Raises `DiskFull` when there is no space left; what was finished is kept.
+        The weight file of every trained cell is checked, and what is damaged is trained again to the same bytes or
+        is a problem. `workers` = 0 does it in this process.
+
+        Returns:
+            What was done, and what could not be.
+
+        Raises:
+            DiskFull: where there is no space left; what was finished is kept.
         """
         trained = self.store.statuses("cells")
         measured = self.store.statuses("measurements")
@@ -106,7 +102,7 @@ class Driver:
         }
         done = {key for key, status in trained.items() if not self._redo(status)}
         self.finished = {key for key, status in measured.items() if not self._redo(status)}
-        rows = {row["cell"]: row for row in self.store.cells()}
+        rows = {row.cell: row for row in self.store.cells()}
         with Pool(self.setup, workers) if workers else Inline(self.setup) as pool:
             self.pool = pool
             for key, cell in self.cells.items():
@@ -135,16 +131,18 @@ class Driver:
     def _train_job(self, cell: Cell, restore: str | None = None) -> TrainJob:
         return TrainJob(cell.key, cell.seed, cell.configuration, cell.description, restore)
 
-    def _resume(self, cell: Cell, row: Any, wanted: list[tuple[str, ProxyRequest, Record]]) -> None:
+    def _resume(
+        self, cell: Cell, row: TrainedCell, wanted: list[tuple[str, ProxyRequest, Description]]
+    ) -> None:
         """A cell that is trained: check its weight file, then measure what is missing."""
-        if row["weights_sha256"] is None:
+        if row.weights_sha256 is None:
             return
         found = damages(self.setup.run, [row])
         if found:
-            self.devices[cell.key] = str(row["device"])
-            self._restore(cell.key, row["weights_sha256"], found[0].text)
-        elif row["status"] in ("converged", "not_converged"):
-            self._measure(cell.key, row["weights_sha256"], wanted)
+            self.devices[cell.key] = str(row.device)
+            self._restore(cell.key, row.weights_sha256, found[0].text)
+        elif row.measurable:
+            self._measure(cell.key, row.weights_sha256, wanted)
 
     def _restore(self, key: str, sha256: str, what: str) -> None:
         if key in self.restored:
@@ -155,14 +153,14 @@ class Driver:
         cell = self.cells.get(key) or self.others[key]
         self.pool.queue.appendleft(self._train_job(cell, restore=sha256))
 
-    def _measure(self, key: str, sha256: str, wanted: list[tuple[str, ProxyRequest, Record]]) -> None:
+    def _measure(self, key: str, sha256: str, wanted: list[tuple[str, ProxyRequest, Description]]) -> None:
         missing = tuple(entry for entry in wanted if entry[0] not in self.finished)
         if missing:
             cell = self.cells[key]
             job = MeasureJob(key, cell.seed, cell.configuration, sha256, missing)
             self.pool.queue.appendleft(job)  # finish a network before the next begins
 
-    def _handle(self, event: Event) -> None:
+    def _handle(self, event: WorkerEvent) -> None:
         if event.kind == "disk_full":
             raise DiskFull(event.value)
         if event.kind == "measuring":
@@ -171,7 +169,7 @@ class Driver:
             self.store.begun(event.value, event.worker)
         elif event.kind == "measurement":
             self.store.add_measurements([event.value])
-            self.finished.add(event.value["measurement"])
+            self.finished.add(event.value.measurement)
             self.outcome.measured += 1
             self.progress.measured(event.value)
         elif event.kind == "trained":
@@ -182,20 +180,20 @@ class Driver:
         elif event.kind == "died":
             self._died(event)
 
-    def _trained(self, job: TrainJob, record: Record) -> None:
+    def _trained(self, job: TrainJob, record: TrainedCell) -> None:
         if job.restore is None:
             self.store.add_cell(record)
             self.outcome.trained += 1
             self.progress.trained(record)
-        elif record["status"] == "failed":
-            self._problem(f"The weights of cell {job.cell} could not be restored: {record['reason']}")
+        elif record.status == "failed":
+            self._problem(f"The weights of cell {job.cell} could not be restored: {record.reason}")
             return
         else:
             self.progress.message(f"The weights of cell {job.cell} are restored, bit for bit.")
-        if record["status"] in ("converged", "not_converged"):
-            self._measure(job.cell, record["weights_sha256"], self.wanted[job.cell])
+        if record.measurable and record.weights_sha256 is not None:
+            self._measure(job.cell, record.weights_sha256, self.wanted[job.cell])
 
-    def _unusable(self, event: Event) -> None:
+    def _unusable(self, event: WorkerEvent) -> None:
         if isinstance(event.job, MeasureJob) and "weight file" in event.value:
             self._restore(event.job.cell, event.job.weights_sha256, event.value.rstrip("."))
         else:
@@ -205,7 +203,7 @@ class Driver:
                 f"{event.value} It was trained on {device}: try --device {device}." if other else event.value
             )
 
-    def _died(self, event: Event) -> None:
+    def _died(self, event: WorkerEvent) -> None:
         job = event.job
         assert job is not None
         if isinstance(job, TrainJob):
@@ -216,40 +214,23 @@ class Driver:
             if job.restore is not None:
                 self._problem(f"The weights of cell {job.cell} could not be restored: {event.value}.")
                 return
-            self.store.add_cell(
-                {
-                    "cell": job.cell,
-                    "description": json.dumps(job.description, sort_keys=True),
-                    "task": job.configuration.task,
-                    "family": job.configuration.family,
-                    "width": job.configuration.width,
-                    "seed": job.configuration.seed,
-                    "status": "failed",
-                    "reason": f"{event.value}, {DEATHS} times",
-                    "device": self.setup.device,
-                }
-            )
+            self.store.add_cell(failed_cell(job, self.setup.device, f"{event.value}, {DEATHS} times"))
             return
         key = self.measuring.get(job.cell)
         if key is not None and key not in self.finished:
             self.deaths[key] += 1
             if self.deaths[key] >= DEATHS:
                 request, description = next((r, d) for k, r, d in job.requests if k == key)
-                self.store.add_measurements(
-                    [
-                        {
-                            "measurement": key,
-                            "cell": job.cell,
-                            "proxy": request.proxy,
-                            "label": request.label,
-                            "description": json.dumps(description, sort_keys=True),
-                            "status": "failed",
-                            "reason": f"{event.value}, {DEATHS} times",
-                            "details": "{}",
-                            "device": self.setup.device,
-                        }
-                    ]
+                reason = f"{event.value}, {DEATHS} times"
+                record = stored_measurement(
+                    Measurement(request.proxy, None, None, 0.0, "failed", reason),
+                    key=key,
+                    cell=job.cell,
+                    label=request.label,
+                    description=description,
+                    device=self.setup.device,
                 )
+                self.store.add_measurements([replace(record, seconds=None)])
                 self.finished.add(key)
         else:
             self.deaths[job.cell] += 1

@@ -8,13 +8,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from gapbench.population.jobs import Setup, TrainJob
-from gapbench.population.pool import Event, Job
+from gapbench.population.pool import Job, WorkerEvent
 from gapbench_base.errors import DiskFull, GapbenchError
 
 
 class Inline:
-    """Stands in for `gapbench.population.pool.Pool`, with the same results; a network that kills the process is
-    not survived.
+    """Stands in for `gapbench.population.pool.Pool`, in this process, with the same results.
+
+    A network that kills the process is not survived.
     """
 
     def __init__(self, setup: Setup):
@@ -33,11 +34,11 @@ class Inline:
 
         torch.set_num_threads(self._threads)
 
-    def __iter__(self) -> Iterator[Event]:
+    def __iter__(self) -> Iterator[WorkerEvent]:
         while self.queue:
             job = self.queue.popleft()
             for kind, value in self._events(job):
-                yield Event(kind, value, job, os.getpid())
+                yield WorkerEvent(kind, value, job, os.getpid())
 
     def _events(self, job: Job) -> list[tuple[str, Any]]:
         """What a worker would send about a job."""

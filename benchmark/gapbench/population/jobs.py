@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from gapbench.runs.records import CellStatus, TrainedCell, json_text
 from gapbench.suites.suite import Configuration, ProxyRequest
 
-Record = dict[str, Any]
+Description = dict[str, Any]
+"""All that a network or a value depends on, as plain JSON."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,7 @@ class TrainJob:
     cell: str
     seed: int
     configuration: Configuration
-    description: Record
+    description: Description
     restore: str | None = None
 
 
@@ -42,4 +44,24 @@ class MeasureJob:
     seed: int
     configuration: Configuration
     weights_sha256: str
-    requests: tuple[tuple[str, ProxyRequest, Record], ...]
+    requests: tuple[tuple[str, ProxyRequest, Description], ...]
+
+
+def cell_of(job: TrainJob, device: str, status: CellStatus) -> TrainedCell:
+    """The record of a job's cell: what is known of it before it is trained."""
+    configuration = job.configuration
+    return TrainedCell(
+        cell=job.cell,
+        description=json_text(job.description),
+        task=configuration.task,
+        family=configuration.family,
+        width=configuration.width,
+        seed=configuration.seed,
+        status=status,
+        device=device,
+    )
+
+
+def failed_cell(job: TrainJob, device: str, reason: str, seconds: float | None = None) -> TrainedCell:
+    """The record of a cell that could not be trained, for a reason in words."""
+    return replace(cell_of(job, device, "failed"), reason=reason, seconds=seconds)

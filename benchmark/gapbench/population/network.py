@@ -41,7 +41,13 @@ def trained_networks(
     """A cell's network as trained and as initialised, in eval mode, from its weight file.
 
     The architecture is built without dropout, which plays no part in eval mode and would show the rate, and
-    at a fixed seed; all values come from the weight file. Raises `GapbenchError` where that is damaged.
+    at a fixed seed; all values come from the weight file.
+
+    Returns:
+        The trained network and the initial one.
+
+    Raises:
+        GapbenchError: where the file is damaged.
     """
     initial, final = load_weights(path, sha256)
     networks = []

@@ -26,10 +26,13 @@ def step(
     loss_of_batch: Callable[[], Tensor],
     values: Hyperparameters,
 ) -> Tensor:
-    """One step; returns the (detached) batch loss at the point where the step began.
+    """One step of the optimizer.
 
     SAM (Foret et al. 2021, eq. 4): the gradient is taken at theta + rho g / |g|. Batch normalisation updates
     its running statistics in both passes; they are re-estimated after training anyway.
+
+    Returns:
+        The (detached) batch loss at the point where the step began.
     """
     optimizer.zero_grad(set_to_none=True)
     loss = loss_of_batch()

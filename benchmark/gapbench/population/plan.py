@@ -18,8 +18,9 @@ PROTOCOL = 1  # of everything between a suite's text and a trained network
 
 @dataclass(frozen=True)
 class TaskFacts:
-    """What a cell's key needs of a task: protocol version, fingerprint, source, whether it is shifted;
-    the number of classes, which the measured examples must cover; and the sizes of its splits, where known.
+    """What a cell's key needs of a task: protocol version, fingerprint, source, whether it is shifted.
+
+    Also the number of classes, which the measured examples must cover, and the sizes of its splits, where known.
     """
 
     version: int
@@ -49,6 +50,9 @@ def describe(configuration: Configuration, facts: TaskFacts) -> dict[str, Any]:
     """A cell's complete description as plain JSON values.
 
     Hyper-parameters at their default are left out, so that an axis added later changes no key of before.
+
+    Returns:
+        The description, whose hash is the cell's key.
     """
     defaults = Hyperparameters().normalised()
     training = {
@@ -83,7 +87,8 @@ def plan(suite: Suite, facts_of: Callable[[Configuration], TaskFacts]) -> list[C
 def check_sizes(suite: Suite, facts_of: Callable[[Configuration], TaskFacts]) -> None:
     """A training or test size that is an axis shares its column with the size that was recorded.
 
-    Raises `GapbenchError` for a task whose option of that name means something else.
+    Raises:
+        GapbenchError: for a task whose option of that name means something else.
     """
     for axis in ("train_size", "test_size"):
         if axis not in suite.axes:
@@ -104,6 +109,9 @@ def balanced(cells: Sequence[Cell]) -> list[Cell]:
 
     Tasks take turns; within a task its families take turns; within a family the order is that of the keys,
     which is random with respect to every axis.
+
+    Returns:
+        The same cells in another order.
     """
     by_task: dict[str, dict[str, list[Cell]]] = {}
     for cell in sorted(cells, key=lambda c: c.key):

@@ -22,7 +22,7 @@ START_FAILURES = 3
 
 
 @dataclass(frozen=True)
-class Event:
+class WorkerEvent:
     """Something a worker did. `kind` is a message of `worker.py`, or `died` with a reason as its value."""
 
     kind: str
@@ -87,7 +87,7 @@ class Pool:
         worker.connection.send(self.setup)
         return worker
 
-    def __iter__(self) -> Iterator[Event]:
+    def __iter__(self) -> Iterator[WorkerEvent]:
         while self.queue or any(w.job is not None for w in self._workers):
             self._fill()
             ready = wait([w.connection for w in self._workers])
@@ -108,7 +108,7 @@ class Pool:
                     self.queue.appendleft(job)  # died while idle; its end is noticed by the next receive
                     worker.job = None
 
-    def _receive(self, worker: _Worker) -> Iterator[Event]:
+    def _receive(self, worker: _Worker) -> Iterator[WorkerEvent]:
         pid = worker.process.pid
         try:
             kind, value = worker.connection.recv()
@@ -125,7 +125,7 @@ class Pool:
                     ) from None
             if job is not None:
                 reason = f"was killed by signal {-code}" if code < 0 else f"ended with exit status {code}"
-                yield Event("died", f"the worker process {reason}", job, pid)
+                yield WorkerEvent("died", f"the worker process {reason}", job, pid)
             return
         if kind == "ready":
             worker.ready = True
@@ -133,4 +133,4 @@ class Pool:
         job = worker.job
         if kind in ("trained", "measured", "unusable", "disk_full"):
             worker.job = None
-        yield Event(kind, value, job, pid)
+        yield WorkerEvent(kind, value, job, pid)

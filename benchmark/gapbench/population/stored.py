@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
+from gapbench.runs.entry import Entry
 from gapbench.runs.identity import Identity
 from gapbench.suites.suite import Configuration, Suite, parse_suite
 from gapbench_base.errors import GapbenchError
@@ -38,9 +37,9 @@ class Population:
         """Of the whole population (`gapbench.runs.identity`)."""
         return self.identity.fingerprint
 
-    def is_that_of(self, entry: Mapping[str, Any]) -> bool:
+    def is_that_of(self, entry: Entry) -> bool:
         """Whether an entry was measured on this population."""
-        return entry["population"]["fingerprint"] in (self.fingerprint, self.identity.earlier)
+        return entry.population.fingerprint in (self.fingerprint, self.identity.earlier)
 
     def packages(self) -> list[str]:
         """Top-level packages, beyond gapbench's and the common libraries, that the networks come from."""
@@ -63,8 +62,12 @@ def open_population(
 ) -> Population:
     """Open the trained networks of a run's folder.
 
-    Raises `GapbenchError` if there is no run, no trained network, or the tasks' data are not to be had; and where
-    weight files are damaged, naming them and the command that restores them.
+    Returns:
+        The networks that can be measured, in the plan's order.
+
+    Raises:
+        GapbenchError: if there is no run, no trained network, or the tasks' data are not to be had; and where
+            weight files are damaged, naming them and the command that restores them.
     """
     from gapbench.population.facts import facts_source
     from gapbench.population.plan import plan
@@ -78,7 +81,7 @@ def open_population(
         raise GapbenchError(f"There is no run {folder}. Train one first: gapbench run quick --out {folder}")
     with Store(folder, readonly=True) as store:
         stored = store.meta("suite")
-        rows = {row["cell"]: row for row in store.cells()}
+        rows = {row.cell: row for row in store.cells()}
         planned, environments = store.meta("plan") or (), store.environments()
     if stored is None:
         raise GapbenchError(f"{folder} has a run.sqlite, but no suite was run there yet.")
@@ -92,9 +95,9 @@ def open_population(
     members = []
     for cell in plan(suite, facts_source(data)):
         row = rows.get(cell.key)
-        if row is None or row["status"] not in ("converged", "not_converged"):
+        if row is None or not row.measurable or row.weights_sha256 is None:
             continue
-        members.append(Member(cell.key, row["weights_sha256"], cell.configuration))
+        members.append(Member(cell.key, row.weights_sha256, cell.configuration))
     if not members:
         raise GapbenchError(f"{folder} has no trained network yet. Train first: gapbench run {suite.name}")
     require_intact(folder, [rows[member.key] for member in members], data_dir)

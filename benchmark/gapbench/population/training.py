@@ -28,6 +28,7 @@ from gapbench.computation.batch_norm import reestimate_batch_norm
 from gapbench.population.augmentation import augment
 from gapbench.population.evaluation import Evaluation, evaluate
 from gapbench.population.optimizers import make_optimizer, step
+from gapbench.runs.records import CellStatus
 from gapbench.suites.hyperparameters import Hyperparameters
 from gapbench_base.seeds import named_seed
 from gapbench_tasks import Split, Task
@@ -46,7 +47,7 @@ class Trained:
     last step. `gap` = test error - train error, `loss_gap` the same in cross-entropy.
     """
 
-    status: str
+    status: CellStatus
     epochs: int
     steps: int
     seconds: float
@@ -56,10 +57,12 @@ class Trained:
 
     @property
     def gap(self) -> float:
+        """Test error - train error (fractions)."""
         return self.test.error - self.train.error
 
     @property
     def loss_gap(self) -> float:
+        """The same in cross-entropy (nats)."""
         return self.test.cross_entropy - self.train.cross_entropy
 
 
@@ -85,6 +88,9 @@ def train(
 
     `seed` fixes the order of examples, augmentation, noise and dropout. The network is left
     on `device`, in eval mode.
+
+    Returns:
+        How it ended, with both evaluations and the loss after each epoch.
     """
     started = time.perf_counter()
     device = torch.device(device)
@@ -103,7 +109,8 @@ def train(
     # Never a part of one example, which batch normalisation cannot train on.
     batches = max(1, min(-(-count // values.batch_size), count // 2))
     history: list[float] = []
-    status, steps = "not_converged", 0
+    status: CellStatus = "not_converged"
+    steps = 0
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(named_seed("dropout", seed))
         for epoch in range(values.max_epochs):

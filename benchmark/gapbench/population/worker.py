@@ -13,14 +13,15 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from multiprocessing.connection import Connection
 from typing import Any
 
 from gapbench.population.facts import task_of
-from gapbench.population.jobs import MeasureJob, Record, Setup, TrainJob
+from gapbench.population.jobs import MeasureJob, Setup, TrainJob, cell_of, failed_cell
 from gapbench.population.network import measured_examples, trained_networks, untrained
-from gapbench.runs.records import brief
+from gapbench.runs.records import TrainedCell, stored_measurement
 from gapbench_base.errors import DiskFull, GapbenchError
 
 
@@ -61,7 +62,7 @@ def _end_with_parent(parent: int) -> None:
     os._exit(1)
 
 
-def train_cell(setup: Setup, job: TrainJob) -> Record:
+def train_cell(setup: Setup, job: TrainJob) -> TrainedCell:
     """Train one cell, write its weights, and return its database record."""
     import numpy as np
 
@@ -69,52 +70,43 @@ def train_cell(setup: Setup, job: TrainJob) -> Record:
     from gapbench.runs.weights import save_weights, state_of, weights_path
 
     started = time.perf_counter()
-    configuration = job.configuration
-    record: Record = {
-        "cell": job.cell,
-        "description": json.dumps(job.description, sort_keys=True),
-        "task": configuration.task,
-        "family": configuration.family,
-        "width": configuration.width,
-        "seed": configuration.seed,
-        "reason": "",
-        "device": setup.device,
-    }
     try:
-        task = task_of(configuration, setup.data_dir)
-        record |= {"train_size": len(task.train), "test_size": len(task.test)}
-        record |= {"source": task.source, "shift": int(task.shift)}
-        model = untrained(configuration, job.seed, task)
-        record["parameters"] = sum(p.numel() for p in model.parameters())
+        task = task_of(job.configuration, setup.data_dir)
+        model = untrained(job.configuration, job.seed, task)
         initial = state_of(model)
-        trained = train(model, task, configuration.training, job.seed, setup.device)
+        trained = train(model, task, job.configuration.training, job.seed, setup.device)
         final = state_of(model)
     except DiskFull:
         raise
     except Exception as error:  # whatever a network does is a result of this cell, with its reason
-        failed = {"status": "failed", "reason": f"{type(error).__name__}: {error}"[:500]}
-        return record | failed | {"seconds": time.perf_counter() - started}
+        reason = f"{type(error).__name__}: {error}"[:500]
+        return failed_cell(job, setup.device, reason, time.perf_counter() - started)
     path = weights_path(setup.run, job.cell)
     sha256, size = save_weights(path, initial, final, expected=job.restore)
     finite = trained.status != "diverged"
-    return record | {
-        "status": trained.status,
-        "reason": "" if finite else "the loss is not finite",
-        "train_error": trained.train.error if finite else None,
-        "test_error": trained.test.error if finite else None,
-        "gap": trained.gap if finite else None,
-        "loss_gap": trained.loss_gap if finite else None,
-        "train_loss": trained.train.cross_entropy if finite else None,
-        "test_loss": trained.test.cross_entropy if finite else None,
-        "epochs": trained.epochs,
-        "steps": trained.steps,
-        "seconds": trained.seconds,
-        "history": json.dumps([value if np.isfinite(value) else None for value in trained.history]),
-        "train_correct": np.packbits(trained.train.correct.numpy()).tobytes(),
-        "test_correct": np.packbits(trained.test.correct.numpy()).tobytes(),
-        "weights_sha256": sha256,
-        "weights_bytes": size,
-    }
+    return replace(
+        cell_of(job, setup.device, trained.status),
+        reason="" if finite else "the loss is not finite",
+        train_error=trained.train.error if finite else None,
+        test_error=trained.test.error if finite else None,
+        gap=trained.gap if finite else None,
+        loss_gap=trained.loss_gap if finite else None,
+        train_loss=trained.train.cross_entropy if finite else None,
+        test_loss=trained.test.cross_entropy if finite else None,
+        parameters=sum(p.numel() for p in model.parameters()),
+        train_size=len(task.train),
+        test_size=len(task.test),
+        epochs=trained.epochs,
+        steps=trained.steps,
+        seconds=trained.seconds,
+        history=json.dumps([value if np.isfinite(value) else None for value in trained.history]),
+        source=task.source,
+        shift=int(task.shift),
+        train_correct=np.packbits(trained.train.correct.numpy()).tobytes(),
+        test_correct=np.packbits(trained.test.correct.numpy()).tobytes(),
+        weights_sha256=sha256,
+        weights_bytes=size,
+    )
 
 
 def measure_cell(setup: Setup, job: MeasureJob, send: Callable[[str, Any], None]) -> None:
@@ -154,27 +146,18 @@ def measure_cell(setup: Setup, job: MeasureJob, send: Callable[[str, Any], None]
         options = checked_options(entry, dict(request.options))
         # The seed is the cell's: two cells never share random directions, two runs always do.
         found = measure_in(context, entry, options, named_seed(job.cell, request.label, seed))
-        send(
-            "measurement",
-            {
-                "measurement": key,
-                "cell": job.cell,
-                "proxy": request.proxy,
-                "label": request.label,
-                "description": json.dumps(description, sort_keys=True),
-                "value": found.value,
-                "standard_error": found.standard_error,
-                "seconds": found.seconds,
-                "peak_memory": found.peak_memory,
-                "status": found.status,
-                "reason": found.reason,
-                "details": json.dumps(brief(found.details), sort_keys=True, default=str),
-                "device": setup.device,
-            },
+        record = stored_measurement(
+            found,
+            key=key,
+            cell=job.cell,
+            label=request.label,
+            description=description,
+            device=setup.device,
         )
+        send("measurement", record)
 
 
-def repeat_of(description: Record) -> int:
+def repeat_of(description: Mapping[str, Any]) -> int:
     """0 for a first measurement, 1 for the second."""
     return int(description.get("repeat", 0))
 

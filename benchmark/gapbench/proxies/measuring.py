@@ -18,7 +18,7 @@ from gapbench.proxies.guard import guarded
 from gapbench.proxies.memory import PeakMemory
 from gapbench.proxies.preparing import Forward, prepare, prepare_as_it_is
 from gapbench.proxies.registry import ProxyEntry, checked_options, proxy_entry
-from gapbench.proxies.results import Estimate, Measurement
+from gapbench.proxies.results import Estimate, Measurement, MeasurementStatus
 from gapbench_base.errors import GapbenchError, NotDefined
 from gapbench_base.seeds import named_seed
 
@@ -239,7 +239,9 @@ def measure_in(context: Context, entry: ProxyEntry, options: Mapping[str, Any], 
             failure = f"{type(error).__name__}: {error}"
     seconds = time.perf_counter() - started + context._cache["charged"]
 
-    def measurement(status: str, reason: str = "", estimate: Estimate | None = None) -> Measurement:
+    def measurement(
+        status: MeasurementStatus, reason: str = "", estimate: Estimate | None = None
+    ) -> Measurement:
         return Measurement(
             proxy=entry.name,
             value=None if estimate is None else estimate.value,

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from gapbench_base.errors import NotDefined
+
+MeasurementStatus = Literal["ok", "not_applicable", "failed"]
 
 
 class NotApplicable(NotDefined):
@@ -35,7 +37,7 @@ class Measurement:
     value: float | None
     standard_error: float | None
     seconds: float
-    status: str
+    status: MeasurementStatus
     reason: str = ""
     details: Mapping[str, Any] = field(default_factory=dict)
     peak_memory: float | None = None

@@ -2,35 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
+from gapbench.runs.entry import Entry
 from gapbench.runs.identity import Identity
 
 
-def other_weights(entry: Mapping[str, Any], checksums: Mapping[str, str | None]) -> list[str]:
-    """The networks that the entry was measured on with other weights than those here; entries made before
-    checksums were kept in them have none."""
+def other_weights(entry: Entry, checksums: Mapping[str, str | None]) -> list[str]:
+    """The networks that the entry was measured on with other weights than those here.
+
+    Returns:
+        Their cells; none for entries made before checksums were kept in them.
+    """
     return [
         cell
-        for cell, value in entry.get("values", {}).items()
-        if value.get("weights") and checksums.get(cell) and value["weights"] != checksums[cell]
+        for cell, value in entry.values.items()
+        if value.weights and checksums.get(cell) and value.weights != checksums[cell]
     ]
 
 
-def strangers(
-    entries: Sequence[Mapping[str, Any]], identity: Identity, checksums: Mapping[str, str | None]
-) -> list[str]:
+def strangers(entries: Sequence[Entry], identity: Identity, checksums: Mapping[str, str | None]) -> list[str]:
     """A sentence for every entry that was measured on another population than the one of this identity."""
     found = []
     for entry in entries:
-        stated = entry.get("population", {}).get("fingerprint")
-        if (
-            stated in (identity.fingerprint, identity.earlier) or "values" not in entry
-        ):  # a draft is of this one
+        stated = entry.population.fingerprint
+        if stated in (identity.fingerprint, identity.earlier):
             continue
         here = f"(population {stated}, here {identity.fingerprint})"
-        label, values, changed = entry["label"], entry["values"], other_weights(entry, checksums)
+        label, values, changed = entry.label, entry.values, other_weights(entry, checksums)
         known = [cell for cell in values if cell in checksums]
         if changed:
             found.append(
@@ -47,15 +46,8 @@ def strangers(
                 f"{label} was measured on {len(known)} of this board's {len(checksums)} networks, on another "
                 f"state of the population {here}. Submit it again to measure the rest."
             )
-        elif not all(value.get("weights") for value in values.values()):
+        elif not all(value.weights for value in values.values()):
             found.append(
                 f"{label}: it is not known whether it was measured on these weights {here}. Submit it again."
             )
     return found
-
-
-def checksums_of(rows: Iterable[Any]) -> dict[str, str]:
-    """Checksums of the weights of the networks that proxies are measured on, from rows of the table `cells`."""
-    return {
-        row["cell"]: row["weights_sha256"] for row in rows if row["status"] in ("converged", "not_converged")
-    }

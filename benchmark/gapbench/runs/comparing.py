@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
+
+from gapbench.runs.entry import Score, Verification
 
 CONFIRMED, NOT_CONTRADICTED, CONTRADICTED = "confirmed", "not contradicted", "contradicted"
 UNDECIDED = "undecided"
 
 
-def compare(claimed: Mapping[str, Any], fresh: Mapping[str, Any]) -> tuple[str, str]:
-    """The outcome and its reason in words, of two scores with 95 % intervals (`value`, `low`, `high`).
+def compare(claimed: Score, fresh: Score) -> tuple[str, str]:
+    """The outcome and its reason in words, of two scores with 95 % intervals.
 
     The direction is that of the claimed value's sign; both are mirrored where that is negative.
 
@@ -22,15 +22,18 @@ def compare(claimed: Mapping[str, Any], fresh: Mapping[str, Any]) -> tuple[str, 
       the score exceeds the claim.
     - `not contradicted`: neither: the fresh interval contains zero, so the networks do not tell.
     - `undecided`: a score or a limit is missing.
+
+    Returns:
+        The outcome and its reason in words.
     """
     words = f"claimed {_shown(claimed)}, on fresh networks {_shown(fresh)}"
-    scores = [(score["value"], score["low"], score["high"]) for score in (claimed, fresh)]
-    if any(number is None or not math.isfinite(number) for score in scores for number in score):
+    first, second = _interval(claimed), _interval(fresh)
+    if first is None or second is None:
         return UNDECIDED, f"{words}: a score or its interval is missing"
-    sign = math.copysign(1, scores[0][0]) if scores[0][0] else 0
+    sign = math.copysign(1, first[0]) if first[0] else 0
     if sign < 0:
-        scores = [(-value, -high, -low) for value, low, high in scores]
-    (old, old_low, old_high), (new, new_low, new_high) = scores
+        first, second = _mirrored(first), _mirrored(second)
+    (old, old_low, old_high), (new, new_low, new_high) = first, second
     difference = old - new
     least = difference - math.hypot(old - old_low, new_high - new)
     most = difference + math.hypot(old_high - old, new - new_low)
@@ -47,34 +50,35 @@ def compare(claimed: Mapping[str, Any], fresh: Mapping[str, Any]) -> tuple[str, 
     )
 
 
-def outcome_of(record: Mapping[str, Any]) -> str:
-    """The outcome of a verification that an entry keeps. One on fresh networks is judged by its scores: before
-    there was `not contradicted`, that was written down as confirmed."""
-    outcome = str(record.get("outcome", ""))
-    claimed, fresh = record.get("claimed"), record.get("fresh")
-    if record.get("kind") != "fresh networks" or not (_score(claimed) and _score(fresh)):
-        return outcome
-    assert isinstance(claimed, Mapping)
-    assert isinstance(fresh, Mapping)
-    return compare(claimed, fresh)[0]
+def outcome_of(record: Verification) -> str:
+    """The outcome of a verification that an entry keeps.
+
+    One on fresh networks is judged by its scores: before there was `not contradicted`, that was written down as
+    confirmed.
+
+    Returns:
+        The outcome as `compare` has it, or as it was written down.
+    """
+    if record.kind != "fresh networks" or record.claimed is None or record.fresh is None:
+        return record.outcome
+    return compare(record.claimed, record.fresh)[0]
 
 
-def _score(value: Any) -> bool:
-    """Whether it is a score whose numbers, where it has them, are numbers."""
-    return (
-        isinstance(value, Mapping)
-        and all(
-            value.get(name) is None or (isinstance(value.get(name), int | float) and name in value)
-            for name in ("value", "low", "high")
-        )
-        and all(name in value for name in ("value", "low", "high"))
-    )
+def _interval(score: Score) -> tuple[float, float, float] | None:
+    """Value, low and high; None where one is missing or not finite."""
+    value, low, high = score.value, score.low, score.high
+    if value is None or low is None or high is None or not all(map(math.isfinite, (value, low, high))):
+        return None
+    return value, low, high
 
 
-def _shown(score: Mapping[str, Any]) -> str:
-    if score["value"] is None:
+def _mirrored(interval: tuple[float, float, float]) -> tuple[float, float, float]:
+    value, low, high = interval
+    return -value, -high, -low
+
+
+def _shown(score: Score) -> str:
+    if score.value is None:
         return "tau undefined"
-    limits = (
-        "" if score["low"] is None or score["high"] is None else f" [{score['low']:.3f}, {score['high']:.3f}]"
-    )
-    return f"tau {score['value']:.3f}{limits}"
+    limits = "" if score.low is None or score.high is None else f" [{score.low:.3f}, {score.high:.3f}]"
+    return f"tau {score.value:.3f}{limits}"

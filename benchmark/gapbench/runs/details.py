@@ -12,8 +12,15 @@ COLUMNS = ("coverage", "converged")
 
 
 def stated(text: Any, where: str) -> dict[str, Any]:
-    """`coverage` ("whole group", "partly covered: ...", "no symmetry found") and `converged` (bool) of a JSON text,
-    each None where the details do not say. Raises `GapbenchError` naming `where` for a text that is no JSON."""
+    """What the JSON text of a measurement's details says that its reader must know.
+
+    Returns:
+        `coverage` ("whole group", "partly covered: ...", "no symmetry found") and `converged` (bool), each None
+        where the details do not say.
+
+    Raises:
+        GapbenchError: naming `where` for a text that is no JSON.
+    """
     if not isinstance(text, str) or not any(f'"{name}"' in text for name in COLUMNS):
         return dict.fromkeys(COLUMNS)
     try:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from gapbench_base.errors import GapbenchError
 from gapbench.suites.suite import Suite, list_suites, parse_suite
+from gapbench_base.errors import GapbenchError
 
 
 def run_folder(suite: str | os.PathLike[str]) -> Path | None:

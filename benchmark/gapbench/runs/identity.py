@@ -8,14 +8,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from gapbench.runs.records import TrainedCell
+from gapbench.runs.store import Store
 from gapbench_base.keys import content_key
 
 
 @dataclass(frozen=True)
 class Identity:
-    """Of a population. `fingerprint`: 16 hexadecimal digits, see `identity_of`; `networks` that have a result of
-    the `planned`; `gapbench`, `devices`: versions and kinds of device that it was made with; `date` of the last
-    network (UTC), empty where none is trained."""
+    """Which population it is.
+
+    `fingerprint`: 16 hexadecimal digits, see `identity_of`; `networks` that have a result of the `planned`;
+    `gapbench`, `devices`: versions and kinds of device that it was made with; `date` of the last network (UTC),
+    empty where none is trained.
+    """
 
     fingerprint: str
     networks: int
@@ -53,26 +58,29 @@ class Identity:
 def identity_of(
     suite: str,
     plan: Sequence[str],
-    rows: Iterable[Any],
+    rows: Iterable[TrainedCell],
     environments: Sequence[Mapping[str, Any]] = (),
 ) -> Identity:
     """The identity of the networks `rows` (of the table `cells`) of a suite's text and plan (cell keys).
 
     The fingerprint is a hash of the suite's text, of each network's key, checksum of its weights, status and
     errors, and of the fingerprints of the data; not of the order, the machine, the date or the measurements.
+
+    Returns:
+        The identity, with versions, devices and dates of what was trained.
     """
     wanted = set(plan)
-    own = [row for row in rows if row["cell"] in wanted]
+    own = [row for row in rows if row.cell in wanted]
     networks = [
-        [row["cell"], row["weights_sha256"], row["status"], row["train_error"], row["test_error"]]
+        [row.cell, row.weights_sha256, row.status, row.train_error, row.test_error]
         for row in own
-        if row["status"] != "failed"
+        if row.status != "failed"
     ]
     data = sorted({fingerprint for row in own for fingerprint in _data(row)})
     fingerprint = content_key(
         {"suite": suite, "networks": sorted(networks, key=lambda n: str(n[0])), "data": data}
     )
-    finished = [row["finished"] for row in own if row["status"] != "failed"]
+    finished = [row.finished or 0.0 for row in own if row.status != "failed"]
     versions = [record.get("versions", {}).get("gapbench") for record in environments]
     return Identity(
         fingerprint=fingerprint,
@@ -81,7 +89,7 @@ def identity_of(
         gapbench=tuple(
             dict.fromkeys("a checkout" if v == "not installed" else str(v) for v in versions if v)
         ),
-        devices=tuple(sorted({str(row["device"]) for row in own if row["device"]})),
+        devices=tuple(sorted({str(row.device) for row in own if row.device})),
         date=datetime.datetime.fromtimestamp(max(finished), datetime.UTC).isoformat(timespec="seconds")
         if finished
         else "",
@@ -89,16 +97,16 @@ def identity_of(
     )
 
 
-def identity_in(store: Any) -> Identity:
-    """Which population an open run database (`gapbench.runs.store.Store`) holds."""
+def identity_in(store: Store) -> Identity:
+    """Which population an open run database holds."""
     suite = store.meta("suite") or {}
     return identity_of(suite.get("text", ""), store.meta("plan") or (), store.cells(), store.environments())
 
 
-def _data(row: Any) -> list[str]:
+def _data(row: TrainedCell) -> list[str]:
     """Fingerprints of the data that a network was trained and tested on."""
     try:
-        description = json.loads(row["description"])
+        description = json.loads(row.description)
     except ValueError:  # said where the tables are read
         return []
     task = description.get("task")
@@ -108,10 +116,8 @@ def _data(row: Any) -> list[str]:
     return [str(value) for value in found if value]
 
 
-def _earlier(suite: str, rows: Sequence[Any]) -> str:
+def _earlier(suite: str, rows: Sequence[TrainedCell]) -> str:
     networks = [
-        [row["cell"], row["weights_sha256"], row["status"], row["gap"], row["test_error"]]
-        for row in rows
-        if row["status"] in ("converged", "not_converged")
+        [row.cell, row.weights_sha256, row.status, row.gap, row.test_error] for row in rows if row.measurable
     ]
     return content_key({"suite": suite, "networks": sorted(networks, key=lambda n: str(n[0]))})

@@ -8,8 +8,8 @@ import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from gapbench.runs.records import TrainedCell
 from gapbench_base.errors import GapbenchError
 
 SHOWN = 5
@@ -46,24 +46,29 @@ def file_damage(path: Path, sha256: str | None) -> str:
     return f"is damaged ({size} bytes, sha256 {found[:12]}..., recorded {sha256[:12]}...)"
 
 
-def damages(run: Path, rows: Iterable[Any]) -> list[Damage]:
+def damages(run: Path, rows: Iterable[TrainedCell]) -> list[Damage]:
     """The damaged weight files of rows of the table `cells`. Reads every file once."""
     from gapbench.runs.weights import weights_path
 
     found = []
     for row in rows:
-        if row["weights_sha256"] is None:
+        if row.weights_sha256 is None:
             continue
-        path = weights_path(run, row["cell"])
-        what = file_damage(path, row["weights_sha256"])
+        path = weights_path(run, row.cell)
+        what = file_damage(path, row.weights_sha256)
         if what:
-            found.append(Damage(row["cell"], path, what))
+            found.append(Damage(row.cell, path, what))
     return found
 
 
-def require_intact(run: Path, rows: Iterable[Any], data_dir: str | os.PathLike[str] | None = None) -> None:
-    """Raise `GapbenchError` naming the damaged weight files of these networks and the command that restores
-    them."""
+def require_intact(
+    run: Path, rows: Iterable[TrainedCell], data_dir: str | os.PathLike[str] | None = None
+) -> None:
+    """Check the weight files of these networks.
+
+    Raises:
+        GapbenchError: naming the damaged ones and the command that restores them.
+    """
     found = damages(run, rows)
     if not found:
         return
@@ -81,8 +86,8 @@ def restoring_command(run: Path, data_dir: str | os.PathLike[str] | None = None)
         suite, plan, rows = store.meta("suite") or {}, store.meta("plan") or (), store.cells()
     if suite.get("imported"):
         return "gapbench import-population, after the original file is put back"
-    trained = len({row["cell"] for row in rows} & set(plan))
-    devices = {row["device"] for row in rows if row["weights_sha256"]}
+    trained = len({row.cell for row in rows} & set(plan))
+    devices = {row.device for row in rows if row.weights_sha256}
     words = ["gapbench", "run", f"./{run}" if str(run) in list_suites() else str(run)]
     words += ["--limit", str(trained)] if trained < len(plan) else []
     words += ["--data", str(data_dir)] if data_dir is not None else []

@@ -9,6 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gapbench.runs.entry import Entry
+from gapbench.runs.records import TrainedCell, checksums_of
 from gapbench_base.errors import GapbenchError
 
 if TYPE_CHECKING:
@@ -22,13 +24,16 @@ def join(runs: Sequence[str | os.PathLike[str]], entries: Sequence[str | os.Path
     that failed in one run gives way to its result in another. `entries` are files of submissions measured on
     the same networks.
 
-    Raises `GapbenchError` where the runs do not fit: another suite or another text of it, other data or another
-    protocol of a task, the same network trained to other weights, a label with two meanings, an entry of
-    another population.
+    Returns:
+        The joined run; its `sources` are the folders.
+
+    Raises:
+        GapbenchError: where the runs do not fit: another suite or another text of it, other data or another
+            protocol of a task, the same network trained to other weights, a label with two meanings, an entry of
+            another population.
     """
     from gapbench.runs.identity import identity_of
     from gapbench.runs.run import open_run
-    from gapbench.runs.belonging import checksums_of
 
     folders = [Path(folder) for folder in runs]
     records = [_records(folder) for folder in folders]
@@ -62,11 +67,11 @@ def _same_suite(first: Run, other: Run) -> None:
     raise GapbenchError(f"Only runs of one suite can share a board: {what}.")
 
 
-def _records(folder: Path) -> dict[str, dict[str, Any]]:
+def _records(folder: Path) -> dict[str, TrainedCell]:
     from gapbench.runs.store import Store
 
     with Store(folder, readonly=True) as store:
-        return {row["cell"]: dict(row) for row in store.cells()}
+        return {row.cell: row for row in store.cells()}
 
 
 def _environments(runs: Sequence[Run]) -> list[dict[str, Any]]:
@@ -87,13 +92,13 @@ def _suite_text(folder: Path) -> str | None:
     return stored.get("text") if isinstance(stored, dict) else None
 
 
-def _same_data(folders: Sequence[Path], records: Sequence[dict[str, dict[str, Any]]]) -> None:
+def _same_data(folders: Sequence[Path], records: Sequence[dict[str, TrainedCell]]) -> None:
     """One fingerprint and protocol for each task and its options, over all runs."""
     seen: dict[str, tuple[str, Path]] = {}
     for place, rows in zip(folders, records):
         for row in rows.values():
             try:
-                description = json.loads(row["description"])
+                description = json.loads(row.description)
             except ValueError:  # said when the run is opened
                 continue
             task = description.get("task")
@@ -113,18 +118,21 @@ def _same_data(folders: Sequence[Path], records: Sequence[dict[str, dict[str, An
                 )
 
 
-def _owners(runs: Sequence[Run], records: Sequence[dict[str, dict[str, Any]]]) -> dict[str, int]:
+def _owners(runs: Sequence[Run], records: Sequence[dict[str, TrainedCell]]) -> dict[str, int]:
     """For each network the run whose result counts."""
     owner: dict[str, int] = {}
     for number, rows in enumerate(records):
         for cell, row in rows.items():
-            if cell not in owner or records[owner[cell]][cell]["status"] == "failed":
+            if cell not in owner or records[owner[cell]][cell].status == "failed":
                 owner[cell] = number
                 continue
             kept = records[owner[cell]][cell]
-            if row["status"] == "failed":
+            if row.status == "failed":
                 continue
-            same = all(row[name] == kept[name] for name in ("status", "weights_sha256", "gap", "test_error"))
+            same = all(
+                getattr(row, name) == getattr(kept, name)
+                for name in ("status", "weights_sha256", "gap", "test_error")
+            )
             if not same:
                 raise GapbenchError(
                     f"The network {cell} was trained to other weights in {runs[number].folder} than in "
@@ -167,41 +175,41 @@ def _entries(
     runs: Sequence[Run],
     files: Sequence[str | os.PathLike[str]],
     labels: set[str],
-    rows: dict[str, dict[str, Any]],
-) -> tuple[dict[str, Any], ...]:
-    from gapbench.runs.belonging import checksums_of, other_weights
+    rows: dict[str, TrainedCell],
+) -> tuple[Entry, ...]:
+    from gapbench.runs.belonging import other_weights
     from gapbench.runs.entries import read_entry
 
     cells = {cell for run in runs for cell in run.population["cell"]}
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, Entry] = {}
     for entry in [e for run in runs for e in run.entries] + [read_entry(file) for file in files]:
-        strange = set(entry["values"]) - cells
+        strange = set(entry.values) - cells
         if strange:
             raise GapbenchError(
-                f"The entry {entry['label']} was measured on {len(strange)} networks that the runs do not have, "
+                f"The entry {entry.label} was measured on {len(strange)} networks that the runs do not have, "
                 f"such as {min(strange)[:40]}: it belongs to another population."
             )
         changed = other_weights(entry, checksums_of(rows.values()))
         if changed:
             raise GapbenchError(
-                f"The entry {entry['label']} was measured on other weights of {len(changed)} networks than the "
+                f"The entry {entry.label} was measured on other weights of {len(changed)} networks than the "
                 f"runs have, such as {changed[0]}: it belongs to another population. Submit its source "
                 "to one of the runs."
             )
-        other = next((e for e in found.values() if e["label"] == entry["label"]), None)
-        if entry["label"] in labels or (other is not None and other["id"] != entry["id"]):
-            raise GapbenchError(f"The label {entry['label']!r} stands for two different proxies.")
-        known = found.setdefault(entry["id"], entry)
-        if len(entry["verifications"]) > len(known["verifications"]):
-            found[entry["id"]] = entry
-    return tuple(sorted(found.values(), key=lambda entry: (entry["name"], entry["version"])))
+        other = next((e for e in found.values() if e.label == entry.label), None)
+        if entry.label in labels or (other is not None and other.id != entry.id):
+            raise GapbenchError(f"The label {entry.label!r} stands for two different proxies.")
+        known = found.setdefault(entry.id, entry)
+        if len(entry.verifications) > len(known.verifications):
+            found[entry.id] = entry
+    return tuple(sorted(found.values(), key=lambda entry: (entry.name, entry.version)))
 
 
 def _joined(
     runs: Sequence[Run],
     owner: dict[str, int],
     requests: tuple[Any, ...],
-    entries: tuple[dict[str, Any], ...],
+    entries: tuple[Entry, ...],
     out: Path,
 ) -> Run:
     import pandas as pd

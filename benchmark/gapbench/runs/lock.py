@@ -13,9 +13,12 @@ from gapbench_base.errors import GapbenchError
 
 @contextlib.contextmanager
 def sole_driver(run: Path) -> Iterator[None]:
-    """Hold the run's lock; raises `GapbenchError` if another driver holds it.
+    """Hold the run's lock.
 
     The lock is the operating system's and goes with the process, however that ends.
+
+    Raises:
+        GapbenchError: if another driver holds it.
     """
     path = run / "driver.lock"
     with path.open("a+") as stream:

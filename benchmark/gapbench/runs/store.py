@@ -12,10 +12,14 @@ import json
 import shutil
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeVar
 
+import msgspec
+
+from gapbench.runs.records import StoredMeasurement, TrainedCell
 from gapbench_base.errors import DiskFull, GapbenchError
 
 FORMAT = 1
@@ -50,16 +54,9 @@ CREATE TRIGGER IF NOT EXISTS measurements_stay BEFORE DELETE ON measurements
     BEGIN SELECT RAISE(ABORT, 'measurements is insert-only'); END;
 """
 
-CELL_COLUMNS = (
-    "cell description task family width seed status reason train_error test_error gap loss_gap train_loss "
-    "test_loss parameters train_size test_size epochs steps seconds history source shift train_correct "
-    "test_correct weights_sha256 weights_bytes device"
-).split()
-MEASUREMENT_COLUMNS = (
-    "measurement cell proxy label description value standard_error seconds peak_memory status reason details "
-    "device"
-).split()
-KEY_COLUMN = {"cells": "cell", "measurements": "measurement"}
+Table = Literal["cells", "measurements"]
+KEY_COLUMN: dict[Table, str] = {"cells": "cell", "measurements": "measurement"}
+Record = TypeVar("Record", TrainedCell, StoredMeasurement)
 
 
 @contextlib.contextmanager
@@ -130,6 +127,7 @@ class Store:
         self.close()
 
     def close(self) -> None:
+        """Close the database."""
         self._db.close()
 
     def meta(self, name: str) -> Any:
@@ -152,7 +150,8 @@ class Store:
         except (ValueError, TypeError) as error:
             raise GapbenchError(f"The run database {self.path} is damaged: its {name} is no JSON.") from error
 
-    def set_meta(self, name: str, value: Any) -> None:
+    def set_meta(self, name: str, value: object) -> None:
+        """Keep a JSON value under a name, in place of the one before."""
         with disk_errors(self.path):
             self._db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (name, json.dumps(value)))
 
@@ -161,49 +160,59 @@ class Store:
         with disk_errors(self.path):
             self._db.execute("INSERT INTO attempts VALUES (?, ?, ?)", (key, time.time(), worker))
 
-    def add_cell(self, record: dict[str, Any]) -> None:
+    def add_cell(self, record: TrainedCell) -> None:
         """Insert one finished cell; a record with the same key must be a failure that is being retried."""
-        self._insert("cells", CELL_COLUMNS, record)
+        self._insert("cells", record.cell, asdict(record))
 
-    def add_measurements(self, records: list[dict[str, Any]]) -> None:
+    def add_measurements(self, records: Sequence[StoredMeasurement]) -> None:
         """Insert finished measurements in one transaction."""
         with disk_errors(self.path):
             self._db.execute("BEGIN IMMEDIATE")
             try:
                 for record in records:
-                    self._insert("measurements", MEASUREMENT_COLUMNS, record)
+                    self._insert("measurements", record.measurement, asdict(record))
                 self._db.execute("COMMIT")
             except BaseException:
                 if self._db.in_transaction:
                     self._db.execute("ROLLBACK")
                 raise
 
-    def _insert(self, table: str, columns: list[str], record: dict[str, Any]) -> None:
-        key = KEY_COLUMN[table]
+    def _insert(self, table: Table, key: str, record: dict[str, object]) -> None:
         with disk_errors(self.path):
             row = self._db.execute(
-                f"SELECT attempt, status FROM {table} WHERE {key} = ? ORDER BY attempt DESC LIMIT 1",
-                (record[key],),
+                f"SELECT attempt, status FROM {table} WHERE {KEY_COLUMN[table]} = ? ORDER BY attempt DESC LIMIT 1",
+                (key,),
             ).fetchone()
             if row is not None and row["status"] != "failed":
                 raise GapbenchError(
-                    f"{table}: {record[key]} is already finished ({row['status']}); no result is overwritten."
+                    f"{table}: {key} is already finished ({row['status']}); no result is overwritten."
                 )
-            attempt = 0 if row is None else row["attempt"] + 1
-            names = [*columns, "attempt", "finished"]
-            values = [record.get(column) for column in columns] + [attempt, time.time()]
-            marks = ", ".join("?" for _ in names)
-            self._db.execute(f"INSERT INTO {table} ({', '.join(names)}) VALUES ({marks})", values)
+            record |= {"attempt": 0 if row is None else row["attempt"] + 1, "finished": time.time()}
+            names, marks = ", ".join(record), ", ".join("?" for _ in record)
+            self._db.execute(f"INSERT INTO {table} ({names}) VALUES ({marks})", list(record.values()))
 
-    def cells(self) -> list[sqlite3.Row]:
+    def cells(self) -> list[TrainedCell]:
         """The latest attempt of every cell, in the order of first insertion."""
-        return self._latest("cells")
+        return self._records("cells", TrainedCell)
 
-    def measurements(self) -> list[sqlite3.Row]:
-        """The latest attempt of every measurement."""
-        return self._latest("measurements")
+    def measurements(self) -> list[StoredMeasurement]:
+        """The latest attempt of every measurement, in the order of first insertion."""
+        return self._records("measurements", StoredMeasurement)
 
-    def _latest(self, table: str) -> list[sqlite3.Row]:
+    def _records(self, table: Table, kind: type[Record]) -> list[Record]:
+        known = {field.name for field in fields(kind)}
+        found = []
+        for row in self._latest(table):
+            content = {name: row[name] for name in row.keys() if name in known}  # noqa: SIM118 (a Row is no mapping)
+            try:
+                found.append(msgspec.convert(content, kind))
+            except msgspec.ValidationError as error:
+                raise GapbenchError(
+                    f"The run database {self.path} is damaged: {table}, {row[KEY_COLUMN[table]]}: {error}."
+                ) from None
+        return found
+
+    def _latest(self, table: Table) -> list[sqlite3.Row]:
         key = KEY_COLUMN[table]
         with disk_errors(self.path):
             return self._db.execute(
@@ -211,6 +220,6 @@ class Store:
                 f"WHERE b.{key} = a.{key}) ORDER BY rowid"
             ).fetchall()
 
-    def statuses(self, table: str) -> dict[str, str]:
+    def statuses(self, table: Table) -> dict[str, str]:
         """Key -> status of the latest attempt, for `cells` or `measurements`."""
         return {row[KEY_COLUMN[table]]: row["status"] for row in self._latest(table)}

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import pandas as pd
 
-from gapbench.suites.columns import CELL_COLUMNS, EXTRA_COLUMNS, RECORDED_AXES
 from gapbench.runs.details import COLUMNS as DETAIL_COLUMNS
-from gapbench.runs.details import noted as noted_details
 from gapbench.runs.details import stated
-from gapbench_base.errors import GapbenchError
-from gapbench.suites.hyperparameters import Hyperparameters
-from gapbench_base.keys import content_key
+from gapbench.runs.entry import Entry
+from gapbench.runs.records import StoredMeasurement, TrainedCell
 from gapbench.runs.store import Store
+from gapbench.suites.columns import CELL_COLUMNS, EXTRA_COLUMNS, RECORDED_AXES
+from gapbench.suites.hyperparameters import Hyperparameters
+from gapbench_base.errors import GapbenchError
+from gapbench_base.keys import content_key
 from gapbench_tasks import task_options
 
 MEASUREMENT_COLUMNS = [
@@ -38,9 +40,12 @@ def population_table(store: Store, cells: Sequence[str], axes: Sequence[str]) ->
     axis that is none of these (a training or test size that is an axis has the one column, which failed
     networks fill as well); `seconds` of training; `shift` 1 where training and test inputs differ in
     distribution; `source` of the data.
+
+    Returns:
+        The table; its columns are documented above.
     """
     wanted = set(cells)
-    rows = {row["cell"]: dict(row) for row in store.cells() if row["cell"] in wanted}
+    rows = {row.cell: row for row in store.cells() if row.cell in wanted}
     described = {key: description_of(store, row) for key, row in rows.items()}
     others = [axis for axis in axes if axis != "width"]
     names = list(dict.fromkeys([*CELL_COLUMNS, *others, *EXTRA_COLUMNS]))
@@ -49,24 +54,30 @@ def population_table(store: Store, cells: Sequence[str], axes: Sequence[str]) ->
         if key in rows:
             values = _axis_values(described[key], others)
             known = {k: v for k, v in values.items() if k not in RECORDED_AXES or v is not None}
-            table.append({**rows[key], **known})
+            table.append({**asdict(rows[key]), **known})
     return pd.DataFrame(table, columns=names)
 
 
-def description_of(store: Store, row: Mapping[str, Any]) -> dict[str, Any]:
-    """A cell's description. Raises `GapbenchError` for a damaged row: one whose key is not that of its
-    description, or whose gap is not the difference of its errors."""
-    where = f"The run database {store.path} is damaged: network {row['cell']}"
+def description_of(store: Store, row: TrainedCell) -> dict[str, Any]:
+    """A cell's description.
+
+    Returns:
+        Plain JSON values, of which the cell's key is the hash.
+
+    Raises:
+        GapbenchError: for a damaged row: one whose key is not that of its description, or whose gap is not the
+            difference of its errors.
+    """
+    where = f"The run database {store.path} is damaged: network {row.cell}"
     try:
-        description = json.loads(row["description"])
-        whole = isinstance(description, dict) and content_key(description) == row["cell"]
+        description = json.loads(row.description)
+        whole = isinstance(description, dict) and content_key(description) == row.cell
     except ValueError:
         whole = False
     if not whole:
         raise GapbenchError(f"{where} has another description than the one that it was trained by.")
-    errors = [row[name] for name in ("train_error", "test_error", "gap")]
-    trained = row["status"] in ("converged", "not_converged")
-    if trained and (None in errors or abs(errors[1] - errors[0] - errors[2]) > 1e-9):
+    train, test, gap = row.train_error, row.test_error, row.gap
+    if row.measurable and (train is None or test is None or gap is None or abs(test - train - gap) > 1e-9):
         raise GapbenchError(f"{where} has a gap that is not its test error minus its train error.")
     return dict(description)
 
@@ -95,25 +106,36 @@ def _axis_values(description: Mapping[str, Any], axes: Sequence[str]) -> dict[st
 def measurement_table(
     store: Store, cells: Sequence[str], labels: Sequence[str] | None = None
 ) -> pd.DataFrame:
-    """One row per measurement of a cell of the plan: `proxy` is its label, `seconds` and `peak_memory` (bytes)
-    its cost, `details` a JSON text; where proxies were measured twice, `repeat` is 0 or 1; where any details say
-    so, `coverage` and `converged` (`gapbench.runs.details`). `labels` (default: all) chooses and orders proxies.
+    """One row per measurement of a cell of the plan.
+
+    `proxy` is its label, `seconds` and `peak_memory` (bytes) its cost, `details` a JSON text; where proxies were
+    measured twice, `repeat` is 0 or 1; where any details say so, `coverage` and `converged`
+    (`gapbench.runs.details`). `labels` (default: all) chooses and orders proxies.
 
     Of a label that was measured with several versions or protocols only the latest measured stands here: values of
-    two versions are never ranked together. Raises `GapbenchError` for a damaged row.
+    two versions are never ranked together.
+
+    Returns:
+        The table, by network in the plan's order, then by label.
+
+    Raises:
+        GapbenchError: for a damaged row.
     """
     wanted = set(cells)
-    rows = [dict(row) for row in store.measurements() if row["cell"] in wanted]
+    rows: list[dict[str, Any]] = []
     latest: dict[str, str] = {}
-    for row in rows:  # in the order of their insertion
-        where = f"The run database {store.path}, measurement {row['measurement']}"
-        row["proxy"] = row["label"]
-        row["repeat"], row["generation"] = _generation(row, where)
-        if row["status"] == "ok" and row["value"] is None:
+    for found in store.measurements():  # in the order of their insertion
+        if found.cell not in wanted:
+            continue
+        where = f"The run database {store.path}, measurement {found.measurement}"
+        repeat, generation = _generation(found, where)
+        if found.status == "ok" and found.value is None:
             raise GapbenchError(f"{where} is damaged: its status is ok, but it has no value.")
-        latest[row["label"]] = row["generation"]
-        row |= stated(row["details"], where)
-    rows = [row for row in rows if row["generation"] == latest[row["label"]]]
+        latest[found.label] = generation
+        row = {name: getattr(found, name) for name in MEASUREMENT_COLUMNS}
+        row |= {"proxy": found.label, "repeat": repeat, "generation": generation}
+        rows.append(row | stated(found.details, where))
+    rows = [row for row in rows if row["generation"] == latest[row["proxy"]]]
     repeated = any(row["repeat"] for row in rows)
     noted = any(row[name] is not None for row in rows for name in DETAIL_COLUMNS)
     names = [
@@ -137,15 +159,15 @@ def generations(store: Store, cells: Sequence[str]) -> dict[str, str]:
     wanted = set(cells)
     found = {}
     for row in store.measurements():
-        if row["cell"] in wanted:
-            where = f"The run database {store.path}, measurement {row['measurement']}"
-            found[row["label"]] = _generation(dict(row), where)[1]
+        if row.cell in wanted:
+            where = f"The run database {store.path}, measurement {row.measurement}"
+            found[row.label] = _generation(row, where)[1]
     return found
 
 
-def _generation(row: Mapping[str, Any], where: str) -> tuple[int, str]:
+def _generation(row: StoredMeasurement, where: str) -> tuple[int, str]:
     """Which repeat it is, and its description without what differs between networks and repeats."""
-    text = row["description"]
+    text = row.description
     if '"submission":' in text:
         return 0, "submission"  # a label of a submission has one source and one set of options
     repeat = 0
@@ -156,16 +178,16 @@ def _generation(row: Mapping[str, Any], where: str) -> tuple[int, str]:
         except (ValueError, TypeError, AttributeError) as error:
             raise GapbenchError(f"{where} is damaged: its description is no JSON ({error}).") from None
         text = json.dumps(content, sort_keys=True)
-    return repeat, text.replace(f'"cell": "{row["cell"]}"', "")
+    return repeat, text.replace(f'"cell": "{row.cell}"', "")
 
 
-def entry_table(entry: Mapping[str, Any]) -> pd.DataFrame:
+def entry_table(entry: Entry) -> pd.DataFrame:
     """The values of a submission (`gapbench.runs.entries`) as measurements."""
     rows = [
-        {name: value.get(name) for name in MEASUREMENT_COLUMNS}
-        | noted_details(value)
-        | {"cell": cell, "proxy": entry["label"], "reason": value.get("reason") or "", "details": "{}"}
-        for cell, value in entry["values"].items()
+        {name: getattr(value, name, None) for name in MEASUREMENT_COLUMNS}
+        | {name: getattr(value, name) for name in DETAIL_COLUMNS}
+        | {"cell": cell, "proxy": entry.label, "reason": value.reason or "", "details": "{}"}
+        for cell, value in entry.values.items()
     ]
     said = any(row[name] is not None for row in rows for name in DETAIL_COLUMNS)
     return pd.DataFrame(rows, columns=[*MEASUREMENT_COLUMNS, *(DETAIL_COLUMNS if said else ())])
@@ -177,12 +199,12 @@ def correctness(store: Store, cells: Sequence[str]) -> dict[str, Any]:
 
     wanted, found = set(cells), {}
     for row in store.cells():
-        if row["cell"] in wanted and row["test_correct"] is not None:
-            bits = np.frombuffer(row["test_correct"], dtype=np.uint8)
-            if len(bits) != -(-row["test_size"] // 8):
+        if row.cell in wanted and row.test_correct is not None and row.test_size is not None:
+            bits = np.frombuffer(row.test_correct, dtype=np.uint8)
+            if len(bits) != -(-row.test_size // 8):
                 raise GapbenchError(
-                    f"The run database {store.path} is damaged: network {row['cell']} has {len(bits)} bytes "
-                    f"of test correctness for {row['test_size']} examples."
+                    f"The run database {store.path} is damaged: network {row.cell} has {len(bits)} bytes "
+                    f"of test correctness for {row.test_size} examples."
                 )
-            found[row["cell"]] = np.unpackbits(bits, count=row["test_size"]).astype(bool)
+            found[row.cell] = np.unpackbits(bits, count=row.test_size).astype(bool)
     return found

@@ -32,10 +32,15 @@ def state_of(model: nn.Module) -> dict[str, Tensor]:
 def save_weights(
     path: Path, initial: dict[str, Tensor], final: dict[str, Tensor], expected: str | None = None
 ) -> tuple[str, int]:
-    """Write both states under `initial.` and `final.`; returns the file's sha256 and size in bytes.
+    """Write both states under `initial.` and `final.`, atomically: the file is absent or whole.
 
-    Temporary name, fsync, rename: the file is absent or whole. Raises `DiskFull` without leaving a part, and
-    `GapbenchError`, writing nothing, if the content does not have the `expected` sha256.
+    Returns:
+        The file's sha256 and size in bytes.
+
+    Raises:
+        DiskFull: without leaving a part.
+        GapbenchError: writing nothing, if the content does not have the `expected` sha256.
+        OSError: if the file cannot be written for another reason.
     """
     content = save_bytes(
         {f"{kind}.{name}": t for kind, s in (("initial", initial), ("final", final)) for name, t in s.items()}

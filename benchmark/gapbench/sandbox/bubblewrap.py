@@ -52,6 +52,9 @@ def command_line(payload: list[str], packages: Iterable[str]) -> tuple[list[str]
 
     The options travel through that descriptor, so that no process list shows them. `packages` are further
     top-level packages that the networks' classes come from.
+
+    Returns:
+        The command, and the descriptor.
     """
     options = [*_isolation(), *_file_system(packages), *_environment(), "--chdir", SCRATCH]
     with tempfile.TemporaryFile() as reader:

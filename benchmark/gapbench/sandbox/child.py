@@ -20,6 +20,7 @@ from typing import Any
 import torch
 
 from gapbench.proxies import guard, registry
+from gapbench.proxies.context import Context
 from gapbench.proxies.measuring import make_context, measure_in
 from gapbench.proxies.registry import ProxyEntry
 from gapbench.proxies.results import Estimate, NotApplicable
@@ -29,6 +30,7 @@ from gapbench.sandbox.integrity import INITIAL, Snapshot, Surroundings
 from gapbench.sandbox.protocol import LONGEST_DETAILS, MOST_VIOLATIONS, clean, read_frame
 from gapbench.sandbox.watch import Watch
 
+PLAIN: tuple[type, ...] = (bool, int, float)
 Tell = Callable[[Mapping[str, Any]], None]
 
 
@@ -162,13 +164,7 @@ class _Session:
             initial=given["initial"],
             loss=job["loss"],
         )
-        data = {
-            name: tensor
-            for name in ("inputs", "targets", "all_inputs", "all_targets")
-            if (tensor := getattr(context, name)) is not None
-        }
-        if context.initial is not None:
-            data |= {f"initial network's {k}": v for k, v in context.initial.state_dict().items()}
+        data = _data_of(context)
         before = {name: tensor.clone() for name, tensor in data.items()}
         changes: list[str] = []
         failures: list[str] = []
@@ -219,6 +215,9 @@ class _Session:
         Notes a use of that state in `changes` and, in `failures`, an error with the line that raised it. What
         it returns or raises is made plain while it is still watched: the methods of the proxy's own classes
         are its code too.
+
+        Returns:
+            A function of the same signature.
         """
 
         def call(context: Any, **options: Any) -> Any:
@@ -255,6 +254,18 @@ class _Settled(Exception):
     """Stands for an error whose text was made while the proxy was watched."""
 
 
+def _data_of(context: Context) -> dict[str, torch.Tensor]:
+    """What a measurement is given and must not change, by name."""
+    data = {
+        name: tensor
+        for name in ("inputs", "targets", "all_inputs", "all_targets")
+        if (tensor := getattr(context, name)) is not None
+    }
+    if context.initial is not None:
+        data |= {f"initial network's {k}": v for k, v in context.initial.state_dict().items()}
+    return data
+
+
 def _settled(result: Any) -> Any:
     """The result with plain numbers and plain details; what is no number stays what it is."""
     if isinstance(result, Estimate):
@@ -267,7 +278,7 @@ def _settled(result: Any) -> Any:
 def _plain_number(value: Any) -> Any:
     if isinstance(value, torch.Tensor) and value.dim() == 0:
         value = value.item()
-    if isinstance(value, Real) and type(value) not in (bool, int, float):
+    if isinstance(value, Real) and type(value) not in PLAIN:
         return float(value)
     return value
 

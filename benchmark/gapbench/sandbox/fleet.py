@@ -15,7 +15,7 @@ from gapbench.sandbox import bubblewrap
 from gapbench.sandbox.launching import Host
 from gapbench.sandbox.limits import Limits
 from gapbench.sandbox.sandbox import Answer, Loaded, Session
-from gapbench.sandbox.source import Source
+from gapbench.sandbox.source import ProxyFile
 from gapbench_base.errors import GapbenchError
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Task:
+class Assignment:
     """One measurement to be made. `make` builds the hand-over when its turn comes."""
 
     name: str
@@ -42,7 +42,7 @@ class Fleet:
 
     def __init__(
         self,
-        source: Source,
+        source: ProxyFile,
         limits: Limits,
         *,
         sandboxed: bool,
@@ -95,15 +95,18 @@ class Fleet:
             data_bytes=data_bytes,
         )
 
-    def measure(self, tasks: Sequence[Task]) -> Iterator[tuple[Task, Answer]]:
-        """Measure every task in a fresh process; yields results as they come, in random order.
+    def measure(self, tasks: Sequence[Assignment]) -> Iterator[tuple[Assignment, Answer]]:
+        """Measure every task in a fresh process.
 
         If the consumer stops early, what has not begun is not begun.
+
+        Yields:
+            Tasks with their answers as they come, in random order.
         """
         order = list(tasks)
         random.SystemRandom().shuffle(order)
         with ThreadPoolExecutor(self.workers) as pool:
-            running: dict[Future[Answer], Task] = {}
+            running: dict[Future[Answer], Assignment] = {}
             try:
                 while order or running:
                     while order and len(running) < self.workers:
@@ -118,7 +121,7 @@ class Fleet:
                 for session in list(self._live):  # nobody waits for these any more
                     session.end()
 
-    def _one(self, task: Task) -> Answer:
+    def _one(self, task: Assignment) -> Answer:
         with self._turn:  # building uses torch's global generator for a moment
             given = task.make()
             blob = given.packed()

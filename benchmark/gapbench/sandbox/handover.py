@@ -12,8 +12,9 @@ from torch import Tensor, nn
 
 @dataclass(frozen=True, eq=False)
 class Handover:
-    """What one measurement sees. `inputs`, `targets`: the examples to differentiate on; `all_*`: the whole
-    training set where that is larger.
+    """What one measurement sees.
+
+    `inputs`, `targets`: the examples to differentiate on; `all_*`: the whole training set where that is larger.
     """
 
     model: nn.Module

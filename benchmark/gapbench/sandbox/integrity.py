@@ -128,8 +128,9 @@ _PLAIN = (bool, int, float, str, tuple, type(None))
 
 
 class Surroundings:
-    """What a measurement must leave beside weights and buffers: the networks' modules with their hooks and
-    attributes, threads, signal handlers and timers.
+    """What a measurement must leave as it was, beside weights and buffers.
+
+    The networks' modules with their hooks and attributes, threads, signal handlers and timers.
     """
 
     def __init__(self, networks: Mapping[str, Any]):

@@ -14,11 +14,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
-from gapbench.proxies.results import Measurement
+import msgspec
+
+from gapbench.proxies.results import Measurement, MeasurementStatus
 from gapbench.sandbox.launching import START_SECONDS, Host
 from gapbench.sandbox.limits import Limits
 from gapbench.sandbox.protocol import LONGEST_LINE, Garbled, clean, frame, number, parse_line
-from gapbench.sandbox.source import Source
+from gapbench.sandbox.source import ProxyFile
 
 if TYPE_CHECKING:
     from gapbench.sandbox.handover import Handover
@@ -64,7 +66,7 @@ class Session:
     def __init__(
         self,
         host: Host,
-        source: Source,
+        source: ProxyFile,
         limits: Limits,
         *,
         proxy: str | None = None,
@@ -158,7 +160,8 @@ class Session:
             message, trouble = self._await({"result"}, self.limits.seconds, job)
         seconds = time.perf_counter() - started
         violations = tuple(self._stream.violations[already:])
-        status, value, error, reason, memory = "failed", None, None, trouble, None
+        status: MeasurementStatus = "failed"
+        value, error, reason, memory = None, None, trouble, None
         details: dict[str, Any] = {}
         if message is not None:
             try:
@@ -274,16 +277,17 @@ def _ended(code: Any) -> str:
 
 def _checked(
     message: Mapping[str, Any],
-) -> tuple[str, float | None, float | None, str, dict[str, Any], float | None]:
+) -> tuple[MeasurementStatus, float | None, float | None, str, dict[str, Any], float | None]:
     """A result's fields. Raises `Garbled`."""
-    status = message.get("status")
-    if status not in ("ok", "not_applicable", "failed"):
-        raise Garbled("a result without a status")
+    try:
+        status = msgspec.convert(message.get("status"), MeasurementStatus)
+    except msgspec.ValidationError:
+        raise Garbled("a result without a status") from None
     reason = clean(message.get("reason", ""))
     memory = message.get("peak_memory")
     memory = None if memory is None else number(memory, "peak memory", 0.0)
     if status != "ok":
-        return str(status), None, None, reason or "no reason given", {}, memory
+        return status, None, None, reason or "no reason given", {}, memory
     value = number(message.get("value"), "value")
     error = message.get("standard_error")
     error = None if error is None else number(error, "standard error", 0.0)

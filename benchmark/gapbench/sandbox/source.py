@@ -15,7 +15,7 @@ LARGEST = 256 * 1024
 
 
 @dataclass(frozen=True)
-class Source:
+class ProxyFile:
     """The text of one file, as it was when it was read."""
 
     file_name: str
@@ -27,7 +27,7 @@ class Source:
         return hashlib.sha256(self.content).hexdigest()
 
 
-def read_source(path: str | os.PathLike[str]) -> Source:
+def read_source(path: str | os.PathLike[str]) -> ProxyFile:
     """Read a proxy's file. Raises `GapbenchError` where there is none, or it is too large or no Python."""
     file = Path(path)
     try:
@@ -44,7 +44,7 @@ def read_source(path: str | os.PathLike[str]) -> Source:
     return source_of(content, file.stem)
 
 
-def source_of(content: bytes, stem: str) -> Source:
+def source_of(content: bytes, stem: str) -> ProxyFile:
     """A source of text that is at hand. Raises `GapbenchError` for what is no Python."""
     name = re.sub(r"[^A-Za-z0-9_]", "_", stem)[:60] or "proxy"
     try:
@@ -52,4 +52,4 @@ def source_of(content: bytes, stem: str) -> Source:
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         line = f", line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
         raise GapbenchError(f"{stem}.py is no Python{line}: {error}") from None
-    return Source(f"{name}.py", content)
+    return ProxyFile(f"{name}.py", content)

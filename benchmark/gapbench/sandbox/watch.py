@@ -80,9 +80,11 @@ class Watch:
         sys.addaudithook(self._hook)
 
     def begin(self) -> None:
+        """Watch from now on."""
         self._active = True
 
     def end(self) -> None:
+        """Watch no longer."""
         self._active = False
 
     def _hook(self, event: str, arguments: tuple[Any, ...]) -> None:

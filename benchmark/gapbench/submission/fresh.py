@@ -15,6 +15,9 @@ def fresh_suite(suite: Suite) -> str:
 
     The data seed decides on the synthetic task's test set, on which training examples are used, on wrong
     labels and on rotation angles.
+
+    Returns:
+        A suite file's text.
     """
     table = tomllib.loads(suite.text)
     known = {c.seed for c in suite.configurations} | {

@@ -8,7 +8,7 @@ from typing import Any
 
 from gapbench.population.stored import Population
 from gapbench.sandbox.described import options_with
-from gapbench.sandbox.source import Source
+from gapbench.sandbox.source import ProxyFile
 from gapbench_base.errors import GapbenchError
 
 PROTOCOL = 1
@@ -29,7 +29,7 @@ class Request:
 
 def request_for(
     population: Population,
-    source: Source,
+    source: ProxyFile,
     description: dict[str, Any],
     name: str | None,
     options: dict[str, Any],

@@ -10,14 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from gapbench.population.stored import Member, Population, open_population
-from gapbench.runs.entries import Entry, load_entries, plain, write_entry
+from gapbench.runs.entries import load_entries, write_entry
+from gapbench.runs.entry import Entry
+from gapbench.runs.records import stored_measurement
 from gapbench.sandbox.described import choose
-from gapbench.sandbox.fleet import Fleet, Task, same_value, sandboxed
+from gapbench.sandbox.fleet import Assignment, Fleet, same_value, sandboxed
 from gapbench.sandbox.launching import Host
 from gapbench.sandbox.limits import Limits
 from gapbench.sandbox.sandbox import Answer
-from gapbench.sandbox.source import Source, read_source
-from gapbench.submission.drafting import draft_entry
+from gapbench.sandbox.source import ProxyFile, read_source
+from gapbench.submission.drafting import About, draft_entry
 from gapbench.submission.request import PROTOCOL, Request, request_for
 
 Say = Callable[[str], None]
@@ -60,7 +62,11 @@ def submit(
     changes nothing; a changed file or other options are a new version. `hosts`: two processes started before
     (`gapbench.sandbox.launching.Host`), to be shared by several submissions.
 
-    Raises `GapbenchError` for wrong usage. A proxy that cannot be entered is a result with `refusals`.
+    Returns:
+        The entry; a proxy that cannot be entered is a result with `refusals`.
+
+    Raises:
+        GapbenchError: for wrong usage.
     """
     from gapbench.runs.environment import usable_cores
     from gapbench.runs.lock import sole_driver
@@ -69,7 +75,7 @@ def submit(
     safe = sandboxed(unsandboxed)
     population = open_population(run, data_dir)
     same = _same_before(population, source, name, proxy, dict(options or {}))
-    if same is not None and not (retry_failed and same["statuses"].get("failed")):
+    if same is not None and not (retry_failed and same.statuses.get("failed")):
         with sole_driver(population.folder):
             _complete_board(population.folder, same, say)
         return Submitted(same, changed=False)
@@ -89,13 +95,13 @@ def submit(
                 return Submitted(None, refusals=tuple(why))
             description = choose(loaded, proxy)
             request = request_for(population, source, description, name, dict(options or {}))
-            known = [entry for entry in load_entries(population.folder) if entry["id"] == request.identity]
+            known = [entry for entry in load_entries(population.folder) if entry.id == request.identity]
             current = known[0] if known else None
             fleet.proxy, fleet.options = description["name"], request.options
             refusals = _measure(fleet, population, source, request, retry_failed, say)
         if refusals:
             return Submitted(None, refusals=tuple(refusals))
-        about = {"authors": authors, "paper": paper, "sandbox": "bubblewrap" if safe else "none"}
+        about = About(authors, paper, "bubblewrap" if safe else "none")
         entry, scores = draft_entry(population, source, request, limits, about, current, say)
         write_entry(population.folder, entry)
         _build_board(population.folder, say, scores)
@@ -103,16 +109,16 @@ def submit(
 
 
 def _same_before(
-    population: Population, source: Source, name: str | None, proxy: str | None, options: dict[str, Any]
+    population: Population, source: ProxyFile, name: str | None, proxy: str | None, options: dict[str, Any]
 ) -> Entry | None:
     """The entry that the same call made before, on the same networks."""
     for entry in load_entries(population.folder):
         same = (
-            entry["source_sha256"] == source.sha256
+            entry.source_sha256 == source.sha256
             and population.is_that_of(entry)
-            and entry["name"] == (name or entry["proxy"])
-            and proxy in (None, entry["proxy"])
-            and entry["options"] == {**entry["default_options"], **options}
+            and entry.name == (name or entry.proxy)
+            and proxy in (None, entry.proxy)
+            and entry.options == {**entry.default_options, **options}
         )
         if same:
             return entry
@@ -126,15 +132,17 @@ def seed_of(seed: str, cell: str) -> int:
     return named_seed("submission", seed, cell)
 
 
-def task_for(population: Population, member: Member, seed: str, disturbed: bool = False) -> Task:
+def task_for(population: Population, member: Member, seed: str, disturbed: bool = False) -> Assignment:
     """The measurement of one network."""
     from gapbench.population.network import handover_of
 
-    return Task(member.key, lambda: handover_of(member, population), seed_of(seed, member.key), disturbed)
+    return Assignment(
+        member.key, lambda: handover_of(member, population), seed_of(seed, member.key), disturbed
+    )
 
 
 def _measure(
-    fleet: Fleet, population: Population, source: Source, request: Request, retry_failed: bool, say: Say
+    fleet: Fleet, population: Population, source: ProxyFile, request: Request, retry_failed: bool, say: Say
 ) -> list[str]:
     """Measure what is missing, each result stored at once. Returns why the proxy cannot be entered."""
     from gapbench.runs.store import Store
@@ -163,22 +171,14 @@ def _measure(
         ]
 
         def keep(cell: str, answer: Answer) -> None:
-            found = answer.measurement
-            record = {
-                "measurement": keys[cell],
-                "cell": cell,
-                "proxy": request.description["name"],
-                "label": request.label,
-                "description": json.dumps(described[cell], sort_keys=True),
-                "value": found.value,
-                "standard_error": found.standard_error,
-                "seconds": found.seconds,
-                "peak_memory": found.peak_memory,
-                "status": found.status,
-                "reason": found.reason,
-                "details": json.dumps(plain(found.details), sort_keys=True),
-                "device": population.device,
-            }
+            record = stored_measurement(
+                answer.measurement,
+                key=keys[cell],
+                cell=cell,
+                label=request.label,
+                description=described[cell],
+                device=population.device,
+            )
             store.add_measurements([record])
 
         if missing:
@@ -198,10 +198,10 @@ def _measure(
                 keep(task.name, answer)
                 if count % 20 == 0:
                     say(f"{count}/{len(tasks)} networks measured")
-        rows = [row for row in store.measurements() if row["measurement"] in set(keys.values())]
-    values = [row["value"] for row in rows if row["status"] == "ok"]
+        rows = [row for row in store.measurements() if row.measurement in set(keys.values())]
+    values = [row.value for row in rows if row.value is not None]
     if not values:
-        reasons = sorted({row["reason"] for row in rows})[:5]
+        reasons = sorted({row.reason for row in rows})[:5]
         return [f"it has no value on any network: {reason}" for reason in reasons]
     if len(values) > 1 and len(set(values)) == 1:
         return [f"it is {values[0]:g} for every network, so it ranks nothing"]
@@ -263,9 +263,9 @@ def repeated(first: Answer, second: Answer, where: str) -> str:
 
 def _failures(entry: Entry) -> list[str]:
     return [
-        f"{entry['label']} on {cell}: {value['reason']}"
-        for cell, value in entry["values"].items()
-        if value["status"] == "failed"
+        f"{entry.label} on {cell}: {value.reason}"
+        for cell, value in entry.values.items()
+        if value.status == "failed"
     ]
 
 
@@ -276,7 +276,7 @@ def _complete_board(run: Path, entry: Entry, say: Say) -> None:
         labels = {row["label"] for row in json.loads(path.read_text(encoding="utf-8"))["proxies"]}
     except (OSError, ValueError, KeyError, TypeError):
         labels = set()
-    if entry["label"] not in labels:
+    if entry.label not in labels:
         _build_board(run, say)
 
 

@@ -7,15 +7,15 @@ import math
 import os
 import re
 import secrets
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from gapbench.population.stored import open_population
 from gapbench.proxies.results import Measurement
 from gapbench.runs.comparing import CONFIRMED, UNDECIDED, compare
-from gapbench.runs.entries import Entry, find_entry, limits_of, load_entries, write_entry
+from gapbench.runs.entries import find_entry, load_entries, write_entry
+from gapbench.runs.entry import Entry, EntryPopulation, EntryValue, Verification
 from gapbench.sandbox.fleet import Fleet, sandboxed
 from gapbench.sandbox.launching import Host
 from gapbench.sandbox.protocol import clean
@@ -23,6 +23,7 @@ from gapbench.sandbox.source import source_of
 from gapbench.submission.fresh import fresh_suite
 from gapbench.submission.submitting import Say, submit, task_for
 from gapbench_base.errors import GapbenchError
+from gapbench_base.validation import validated
 
 ROUNDING = 1e-4
 """Relative difference allowed between machines, beside the stated standard errors."""
@@ -31,17 +32,30 @@ STANDARD_ERRORS = 4.0
 
 
 @dataclass(frozen=True)
-class Verification:
-    """`outcome` on the `same networks` (`kind`): confirmed or refuted; on `fresh networks` as
-    `gapbench.runs.comparing` has it. `text` says why, `record` is what the entry keeps. `written`:
-    whether the entry belongs to this run and now says so.
+class Verified:
+    """What came of a verification; `written`: whether the entry belongs to this run and now says so.
+
+    On the `same networks` (`kind`) the outcome is confirmed or refuted, on `fresh networks` as
+    `gapbench.runs.comparing` has it; `text` says why.
     """
 
-    outcome: str
-    kind: str
-    text: str
-    record: dict[str, Any]
+    record: Verification
     written: bool
+
+    @property
+    def outcome(self) -> str:
+        """`confirmed`, `refuted`, `contradicted`, `not contradicted` or `undecided`."""
+        return self.record.outcome
+
+    @property
+    def kind(self) -> str:
+        """`same networks` or `fresh networks`."""
+        return self.record.kind
+
+    @property
+    def text(self) -> str:
+        """Why, in words."""
+        return self.record.text
 
 
 def verify(
@@ -56,7 +70,7 @@ def verify(
     by: str = "",
     say: Say = lambda text: None,
     hosts: Sequence[Host] | None = None,
-) -> Verification:
+) -> Verified:
     """Verify an entry of `run`, by label, name, identity or file.
 
     Without `fresh_seeds` every network is measured again with the recorded seed; the entry is confirmed if all
@@ -66,15 +80,17 @@ def verify(
     `by` names who verifies; where nobody is named, or one of the entry's authors, the board says that its author
     did.
 
-    Raises `GapbenchError` for wrong usage, and if the entry was measured on other networks than the run's.
+    Returns:
+        The outcome, and whether it was written into the entry.
+
+    Raises:
+        GapbenchError: for wrong usage, and if the entry was measured on other networks than the run's.
     """
     folder = Path(run)
     entry = find_entry(folder, wanted)
-    source = source_of(entry["source"].encode(), entry["proxy"])
-    if source.sha256 != entry["source_sha256"]:
-        raise GapbenchError(
-            f"The entry {entry['label']}: its source does not have the checksum that it states."
-        )
+    source = source_of(entry.source.encode(), entry.proxy)
+    if source.sha256 != entry.source_sha256:
+        raise GapbenchError(f"The entry {entry.label}: its source does not have the checksum that it states.")
     if fresh_seeds:
         found = _on_fresh(entry, folder, out, unsandboxed, workers, data_dir, say, hosts)
     else:
@@ -97,50 +113,49 @@ def _on_same(
     population = open_population(run, data_dir)
     if not population.is_that_of(entry):
         raise GapbenchError(
-            f"The entry {entry['label']} was measured on other networks than those of {run} (fingerprint "
-            f"{entry['population']['fingerprint']}, here {population.fingerprint}). Submit it again, or verify "
+            f"The entry {entry.label} was measured on other networks than those of {run} (fingerprint "
+            f"{entry.population.fingerprint}, here {population.fingerprint}). Submit it again, or verify "
             "with --fresh-seeds."
         )
-    source = source_of(entry["source"].encode(), entry["proxy"])
-    limits = limits_of(entry)
-    say(f"Measuring {entry['label']} again on {len(population.members)} networks.")
+    source = source_of(entry.source.encode(), entry.proxy)
+    say(f"Measuring {entry.label} again on {len(population.members)} networks.")
     fleet = Fleet(
         source,
-        limits,
+        entry.limits,
         sandboxed=safe,
         workers=workers or usable_cores(),
-        proxy=entry["proxy"],
-        options=entry["options"],
+        proxy=entry.proxy,
+        options=entry.options,
         packages=population.packages(),
         hosts=hosts,
     )
     differing = []
     with fleet:
-        tasks = [task_for(population, member, entry["seed"]) for member in population.members]
+        tasks = [task_for(population, member, entry.seed) for member in population.members]
         for task, answer in fleet.measure(tasks):
-            text = disagreement(entry["values"].get(task.name), answer.measurement)
+            text = disagreement(entry.values.get(task.name), answer.measurement)
             if text:
                 differing.append(f"network {task.name}: {text}")
     examples = sorted(differing)[:5]
-    record: dict[str, Any] = {
-        "kind": "same networks",
-        "population": population.identity.as_dict(),
-        "networks": len(population.members),
-        "differing": len(differing),
-        "examples": examples,
-    }
-    if differing:
-        text = f"{len(differing)} of {len(population.members)} networks differ:\n" + "\n".join(
-            record["examples"]
-        )
-        return Verification("refuted", "same networks", text, record, False)
     text = f"all {len(population.members)} values agree within their stated errors"
-    return Verification(CONFIRMED, "same networks", text, record, False)
+    if differing:
+        text = f"{len(differing)} of {len(population.members)} networks differ:\n" + "\n".join(examples)
+    return Verification(
+        outcome="refuted" if differing else CONFIRMED,
+        kind="same networks",
+        population=validated(population.identity.as_dict(), EntryPopulation, "The population"),
+        networks=len(population.members),
+        differing=len(differing),
+        examples=tuple(examples),
+        text=text,
+    )
 
 
 def role_of(by: str, authors: str) -> str:
-    """Whether who verifies is the `author`, `another`, or `unknown`, where the entry names no author. Nobody
-    named is taken for the author.
+    """In which role somebody verifies; nobody named is taken for the author.
+
+    Returns:
+        `author`, `another`, or `unknown` where the entry names no author.
     """
     name = _plain(by)
     if not name:
@@ -156,16 +171,16 @@ def _plain(name: str) -> str:
     return "".join(character for character in name.casefold() if character.isalnum())
 
 
-def disagreement(claimed: Mapping[str, Any] | None, found: Measurement) -> str:
+def disagreement(claimed: EntryValue | None, found: Measurement) -> str:
     """How a measurement contradicts the recorded one, in words; empty where it does not."""
     if claimed is None:
         return "has no recorded value"
-    if claimed["status"] != found.status:
-        return f"recorded as {claimed['status']}, now {found.status} ({found.reason or 'with a value'})"
-    if found.value is None or claimed["value"] is None:
+    if claimed.status != found.status:
+        return f"recorded as {claimed.status}, now {found.status} ({found.reason or 'with a value'})"
+    if found.value is None or claimed.value is None:
         return ""
-    old, new = float(claimed["value"]), found.value
-    errors = (claimed["standard_error"] or 0.0, found.standard_error or 0.0)
+    old, new = float(claimed.value), found.value
+    errors = (claimed.standard_error or 0.0, found.standard_error or 0.0)
     allowed = ROUNDING * max(abs(old), abs(new)) + STANDARD_ERRORS * math.hypot(*errors)
     if abs(old - new) <= allowed:
         return ""
@@ -194,54 +209,57 @@ def _on_fresh(
         text.write_text(fresh_suite(suite), encoding="utf-8")
     say(f"Training a population with fresh seeds in {folder}; the same command with --out {folder} goes on.")
     run_suite(text, folder, workers=workers, data_dir=data_dir, board=False)
-    file = folder / f"{entry['proxy']}.py"
-    file.write_text(entry["source"], encoding="utf-8")
+    file = folder / f"{entry.proxy}.py"
+    file.write_text(entry.source, encoding="utf-8")
     done = submit(
         file,
         folder,
-        name=entry["name"],
-        proxy=entry["proxy"],
-        options=entry["options"],
-        limits=limits_of(entry),
+        name=entry.name,
+        proxy=entry.proxy,
+        options=entry.options,
+        limits=entry.limits,
         unsandboxed=unsandboxed,
         workers=workers,
         data_dir=data_dir,
         say=say,
         hosts=hosts,
     )
-    record: dict[str, Any] = {"kind": "fresh networks", "claimed": entry["claimed"]}
     if done.entry is None:
-        reasons = "; ".join(done.refusals)
-        record |= {"refused": list(done.refusals)}
         return Verification(
-            UNDECIDED, "fresh networks", f"it cannot be entered there: {reasons}", record, False
+            outcome=UNDECIDED,
+            kind="fresh networks",
+            claimed=entry.claimed,
+            refused=done.refusals,
+            text=f"it cannot be entered there: {'; '.join(done.refusals)}",
         )
-    fresh = done.entry["claimed"]
-    record |= {"fresh": fresh, "population": done.entry["population"]}
-    outcome, text_ = compare(entry["claimed"], fresh)
-    return Verification(outcome, "fresh networks", text_, record, False)
+    outcome, why = compare(entry.claimed, done.entry.claimed)
+    return Verification(
+        outcome=outcome,
+        kind="fresh networks",
+        population=done.entry.population,
+        claimed=entry.claimed,
+        fresh=done.entry.claimed,
+        text=why,
+    )
 
 
-def _keep(found: Verification, entry: Entry, run: Path, by: str, say: Say) -> Verification:
+def _keep(found: Verification, entry: Entry, run: Path, by: str, say: Say) -> Verified:
     """Write the outcome into the run's own entry and rebuild the board, if the entry is the run's own."""
     from gapbench.runs.lock import sole_driver
     from gapbench.runs.run import open_run
     from gapbench_base.version import __version__
 
-    record = {
-        "outcome": found.outcome,
-        **found.record,
-        "text": found.text,
-        "by": clean(by.strip()),
-        "role": role_of(by, str(entry.get("authors") or "")),
-        "gapbench": __version__,
-        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-    }
-    own = [known for known in load_entries(run) if known["id"] == entry["id"]]
-    if not own or own[0]["source_sha256"] != entry["source_sha256"]:
-        return Verification(found.outcome, found.kind, found.text, record, False)
+    record = replace(
+        found,
+        by=clean(by.strip()),
+        role=role_of(by, entry.authors),
+        gapbench=__version__,
+        date=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+    )
+    own = [known for known in load_entries(run) if known.id == entry.id]
+    if not own or own[0].source_sha256 != entry.source_sha256:
+        return Verified(record, False)
     with sole_driver(run):
-        own[0]["verifications"].append(record)
-        write_entry(run, own[0])
+        write_entry(run, replace(own[0], verifications=(*own[0].verifications, record)))
         say(f"Board: {open_run(run).build_board()}")
-    return Verification(found.outcome, found.kind, found.text, record, True)
+    return Verified(record, True)

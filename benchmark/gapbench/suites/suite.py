@@ -4,27 +4,59 @@ from __future__ import annotations
 
 import itertools
 import math
-import re
 import tomllib
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
+from msgspec import Meta
+
+from gapbench.proxies.registry import list_proxies, proxy_entry
 from gapbench.suites import hyperparameters as hp
 from gapbench.suites.columns import taken
 from gapbench_base.errors import GapbenchError
 from gapbench_base.suggestions import did_you_mean
+from gapbench_base.validation import validated
 from gapbench_models import list_models
-from gapbench_tasks import TaskError, canonical_option, list_tasks, task_entry, task_options
+from gapbench_tasks import TaskError, canonical_option, list_tasks, task_options
 
-TOP_LEVEL = {"name", "version", "summary", "training", "measure", "grid"}
 SCORER_ROWS = ("width", "hyperparameter_oracle", "noisy_oracle")
 """`gapbench_leaderboard.scores.BASELINES`, without the time that its import takes."""
-GRID = {"task", "task_options", "training", "axes"}
-MEASURE = {"samples", "seed", "loss", "proxies"}
 SPECIAL_AXES = ("family", "width", "seed")
+
+
+@dataclass(frozen=True)
+class GridTable:
+    """A [[grid]] of a suite's file: all combinations of the values of its axes."""
+
+    task: str
+    axes: dict[str, Any] = field(default_factory=dict)
+    task_options: dict[str, Any] = field(default_factory=dict)
+    training: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Measuring:
+    """[measure] of a suite's file; no proxies mean all of them with their defaults."""
+
+    samples: Annotated[int, Meta(ge=2)] = 256
+    seed: Annotated[int, Meta(ge=0)] = 0
+    loss: Literal["cross_entropy", "mse"] = "cross_entropy"
+    proxies: list[str | dict[str, Any]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class SuiteFile:
+    """A suite's file as it is written."""
+
+    name: Annotated[str, Meta(pattern="^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
+    version: Annotated[int, Meta(ge=1)]
+    grid: Annotated[list[GridTable], Meta(min_length=1)]
+    summary: str = ""
+    training: dict[str, Any] = field(default_factory=dict)
+    measure: Measuring = Measuring()
 
 
 @dataclass(frozen=True)
@@ -90,61 +122,57 @@ def load_suite(name_or_path: str | Path) -> Suite:
 
 
 def parse_suite(text: str, where: str) -> Suite:
-    """Validate a suite's TOML text; `where` names it in messages."""
+    """Validate a suite's TOML text.
+
+    Args:
+        text: the whole file.
+        where: names it in messages.
+
+    Returns:
+        The suite with all its configurations.
+
+    Raises:
+        GapbenchError: saying what is wrong and where.
+    """
     try:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise GapbenchError(f"The suite {where} is not valid TOML: {error}") from None
-    _known(table, TOP_LEVEL, f"suite {where}")
-    name = table.get("name")
-    if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name):
-        raise GapbenchError(f"suite {where}: name = {name!r} must be letters, digits, '_', '.' or '-'.")
-    version = table.get("version")
-    if isinstance(version, bool) or not isinstance(version, int) or version < 1:
-        raise GapbenchError(f"suite {where}: version = {version!r} must be a whole number of at least 1.")
-    grids = table.get("grid")
-    if not isinstance(grids, list) or not grids:
-        raise GapbenchError(f"suite {where}: at least one [[grid]] is needed.")
-    common = _table(table, "training", f"suite {where}")
+    file = validated(table, SuiteFile, f"suite {where}", strict=True)
     configurations: dict[Configuration, None] = {}
-    for index, grid in enumerate(grids, start=1):
+    for index, grid in enumerate(file.grid, start=1):
         place = f"suite {where}, grid {index}"
-        if not isinstance(grid, dict):
-            raise GapbenchError(f"{place}: must be a table.")
-        configurations.update(dict.fromkeys(_expand(grid, common, place)))
-    measure = _table(table, "measure", f"suite {where}")
-    _known(measure, MEASURE, f"suite {where}, [measure]")
-    samples = _whole(measure.get("samples", 256), 2, f"suite {where}, [measure]: samples")
-    loss = measure.get("loss", "cross_entropy")
-    if loss not in ("cross_entropy", "mse"):
-        raise GapbenchError(f"suite {where}, [measure]: loss = {loss!r} is none of cross_entropy, mse.")
+        configurations.update(dict.fromkeys(_expand(grid, file.training, place)))
     return Suite(
-        name=name,
-        version=version,
-        summary=str(table.get("summary", "")),
+        name=file.name,
+        version=file.version,
+        summary=file.summary,
         configurations=tuple(configurations),
-        proxies=proxy_requests(measure.get("proxies", []), f"suite {where}, [measure]"),
-        samples=samples,
-        measure_seed=_whole(measure.get("seed", 0), 0, f"suite {where}, [measure]: seed"),
-        loss=loss,
+        proxies=proxy_requests(file.measure.proxies, f"suite {where}, [measure]"),
+        samples=file.measure.samples,
+        measure_seed=file.measure.seed,
+        loss=file.measure.loss,
         axes=varying_axes(configurations),
         text=text,
     )
 
 
-def proxy_requests(entries: Any, where: str) -> tuple[ProxyRequest, ...]:
+def proxy_requests(entries: Sequence[str | Mapping[str, Any]], where: str) -> tuple[ProxyRequest, ...]:
     """Validate the list of proxies: names, or tables with `proxy`, options and perhaps a `label`.
 
     Without a label, a proxy that is listed once keeps its name; one listed several times gets the options
     in which the entries differ in brackets. The empty list means every proxy with its defaults.
-    """
-    from gapbench.proxies.registry import list_proxies, proxy_entry
 
-    if not isinstance(entries, list):
-        raise GapbenchError(f"{where}: proxies must be a list of names or tables.")
+    Returns:
+        The requests in their order, no label twice.
+
+    Raises:
+        GapbenchError: naming `where` for an unknown proxy or option, a value of another type, and a label that is
+            taken.
+    """
     parsed: list[tuple[str, dict[str, Any], str]] = []
     for entry in entries or list_proxies():
-        table = {"proxy": entry} if isinstance(entry, str) else dict(entry) if isinstance(entry, dict) else {}
+        table: dict[str, Any] = {"proxy": entry} if isinstance(entry, str) else dict(entry)
         name, label = table.pop("proxy", None), table.pop("label", "")
         if not isinstance(name, str):
             raise GapbenchError(f"{where}: {entry!r} is no proxy: give a name or a table with proxy = name.")
@@ -218,6 +246,9 @@ def varying_axes(configurations: Iterable[Configuration]) -> tuple[str, ...]:
     """Names that take more than one value within some (task, family), `width` first.
 
     What differs only between tasks or families (an epoch limit, a depth) is part of them, not an axis.
+
+    Returns:
+        The names.
     """
     seen: dict[str, dict[tuple[str, str], set[Any]]] = {}
     for configuration in configurations:
@@ -228,17 +259,13 @@ def varying_axes(configurations: Iterable[Configuration]) -> tuple[str, ...]:
     return tuple(sorted(varying, key=lambda name: (name != "width", name)))
 
 
-def _expand(grid: dict[str, Any], common: dict[str, Any], where: str) -> Iterable[Configuration]:
-    _known(grid, GRID, where)
-    task = grid.get("task")
+def _expand(grid: GridTable, common: Mapping[str, Any], where: str) -> Iterable[Configuration]:
+    task, axes, fixed_options = grid.task, grid.axes, grid.task_options
     if task not in list_tasks():
         hint = did_you_mean(task, list_tasks())
         raise GapbenchError(f"{where}: there is no task {task!r}.{hint} Tasks: {', '.join(list_tasks())}.")
-    task_entry(str(task))
-    options = _options_of_task(str(task))
-    _refuse_shared_names(str(task), options, grid, where)
-    fixed_options = _table(grid, "task_options", where)
-    axes = _table(grid, "axes", where)
+    options = _options_of_task(task)
+    _refuse_shared_names(options, grid, where)
     for axis, values in axes.items():
         if axis not in (*SPECIAL_AXES, *hp.NAMES, *options):
             hint = did_you_mean(axis, [*SPECIAL_AXES, *hp.NAMES, *options])
@@ -252,8 +279,7 @@ def _expand(grid: dict[str, Any], common: dict[str, Any], where: str) -> Iterabl
         if option not in options:
             hint = did_you_mean(option, options)
             raise GapbenchError(f"{where}: the task {task} has no option {option!r}.{hint}")
-    training = {**common, **_table(grid, "training", where)}
-    for both in set(axes) & (set(fixed_options) | set(_table(grid, "training", where))):
+    for both in set(axes) & (set(fixed_options) | set(grid.training)):
         raise GapbenchError(f"{where}: {both} is given both as an axis and as a fixed value.")
     for point in itertools.product(*axes.values()):
         values = dict(zip(axes, point))
@@ -267,26 +293,26 @@ def _expand(grid: dict[str, Any], common: dict[str, Any], where: str) -> Iterabl
         own = {k: v for k, v in values.items() if k in options and k not in hp.NAMES}
         task_values = {**fixed_options, **own}
         yield Configuration(
-            task=str(task),
-            task_options=_task_options(str(task), task_values, options, where),
+            task=task,
+            task_options=_task_options(task, task_values, options, where),
             family=str(family),
             width=float(width),
-            training=hp.hyperparameters({**training, **chosen}, where),
+            training=hp.hyperparameters({**common, **grid.training, **chosen}, where),
             seed=_whole(seed, 0, f"{where}: seed"),
         )
 
 
-def _refuse_shared_names(task: str, options: dict[str, Any], grid: dict[str, Any], where: str) -> None:
+def _refuse_shared_names(options: Mapping[str, Any], grid: GridTable, where: str) -> None:
     """An option of a task that a grid uses must not be called like something else that is kept of a network."""
     shared = set(taken(options)) | set(options) & {"width", *hp.NAMES}
-    if "data_seed" in task_options(task):
+    if "data_seed" in task_options(grid.task):
         shared.add("data_seed")
-    given = _table(grid, "task_options", where)
-    for name in [*given, *_table(grid, "axes", where)]:
+    given = grid.task_options
+    for name in [*given, *grid.axes]:
         own = name in SPECIAL_AXES or name in hp.NAMES
         if name in shared and (name in given or not own):
             raise GapbenchError(
-                f"{where}: the option {name!r} of the task {task} cannot be given in a suite: {name!r} is "
+                f"{where}: the option {name!r} of the task {grid.task} cannot be given in a suite: {name!r} is "
                 + ("a hyper-parameter of every network" if own else "a column of population.csv")
                 + " already. Give the option another name in the task."
             )
@@ -313,20 +339,6 @@ def load_options(configuration: Configuration) -> dict[str, Any]:
     if "data_seed" in options:
         options["seed"] = options.pop("data_seed")
     return options
-
-
-def _known(table: dict[str, Any], names: set[str], where: str) -> None:
-    for key in table:
-        if key not in names:
-            hint = did_you_mean(key, names) or f" Known: {', '.join(sorted(names))}."
-            raise GapbenchError(f"{where}: unknown key {key!r}.{hint}")
-
-
-def _table(table: dict[str, Any], key: str, where: str) -> dict[str, Any]:
-    value = table.get(key, {})
-    if not isinstance(value, dict):
-        raise GapbenchError(f"{where}: {key} must be a table.")
-    return value
 
 
 def _whole(value: Any, least: int, what: str) -> int:

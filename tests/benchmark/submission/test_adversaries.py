@@ -75,7 +75,7 @@ def test_a_benign_proxy_is_entered_and_changes_no_other_result(name, run_folder,
     before = results(run_folder)
     done = submit(file, run_folder, name=name, limits=LIMITS, hosts=hosts, unsandboxed=bool(WALLS))
     assert not done.refusals
-    assert done.entry["statuses"] == {"ok": 12}
+    assert done.entry.statuses == {"ok": 12}
     assert results(run_folder)[:4] == before[:4]
 
 

@@ -350,7 +350,7 @@ def pick(network, inputs):
     given = ["measure", f"{place / 'several.py'}:several", "--weights", place / "several.safetensors"]
     given += ["--data", place / "train.npz", "--proxies", "parameter_count,train_loss", "--json"]
     refused = run(*given)
-    assert "forward=" in str(refused.exception)
+    assert "pick it with --forward MODULE:FUNCTION of (network, inputs)" in str(refused.exception)
     given += ["--forward", f"{place / 'several.py'}:pick"]
     plain = run("measure", f"{place / 'nets.py'}:make", "--weights", place / "net0.safetensors", *given[4:9])
     expected = json.loads(plain.output)

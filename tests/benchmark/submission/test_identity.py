@@ -3,6 +3,7 @@
 import json
 import shutil
 import sqlite3
+from dataclasses import replace
 
 import pytest
 from click.testing import CliRunner
@@ -14,24 +15,29 @@ from benchmark.tiny_suite import TINY
 from gapbench import GapbenchError
 from gapbench.cli import cli
 from gapbench.population.stored import open_population
-from gapbench.runs.entries import load_entries, write_entry
+from gapbench.runs.entries import as_json, load_entries
 from gapbench.runs.identity import identity_of
 from gapbench.runs.joining import join
+from gapbench.runs.records import TrainedCell
 from gapbench_leaderboard.board.mirror import entry_records, group, leaderboard_identifier
 
 
 def row(cell, sha256="a", status="converged", test_error=0.2, fingerprint="f"):
-    return {
-        "cell": cell,
-        "weights_sha256": sha256,
-        "status": status,
-        "train_error": 0.0,
-        "test_error": test_error,
-        "gap": test_error,
-        "description": json.dumps({"task": {"fingerprint": fingerprint}}),
-        "device": "cpu",
-        "finished": 86400.0,
-    }
+    return TrainedCell(
+        cell=cell,
+        description=json.dumps({"task": {"fingerprint": fingerprint}}),
+        task="t",
+        family="f",
+        width=1.0,
+        seed=0,
+        status=status,
+        train_error=0.0,
+        test_error=test_error,
+        gap=test_error,
+        weights_sha256=sha256,
+        device="cpu",
+        finished=86400.0,
+    )
 
 
 def test_the_fingerprint_follows_text_cells_weights_errors_and_data_and_nothing_else():
@@ -41,7 +47,7 @@ def test_the_fingerprint_follows_text_cells_weights_errors_and_data_and_nothing_
     assert first.words == "2 of 3 networks: a trial"
     assert first.date == "1970-01-02T00:00:00+00:00"
     assert identity_of("text", ["z", "y", "x"], rows[::-1]).fingerprint == first.fingerprint
-    later = [{**r, "device": "cuda", "finished": 1e9} for r in rows]
+    later = [replace(r, device="cuda", finished=1e9) for r in rows]
     assert identity_of("text", ["x", "y"], later).fingerprint == first.fingerprint
     others = [
         identity_of("other", ["x", "y"], rows),
@@ -117,7 +123,7 @@ def test_an_entry_on_a_trial_says_so_and_is_noticed_when_the_run_has_grown(grown
     again = CliRunner().invoke(cli, ["submit", str(file), "--run", str(run), *trusted])
     assert again.exit_code == 0, again.output
     assert gapbench.open_run(run).notes() == []
-    assert load_entries(run)[0]["population"]["networks"] == 12
+    assert load_entries(run)[0].population.networks == 12
 
 
 def test_the_run_keeps_what_it_holds(grown):
@@ -156,21 +162,23 @@ def test_the_difference_of_two_populations_is_told(grown):
 
 def strange(run, change):
     """The run with its entry changed, opened."""
-    entry = load_entries(run)[0]
+    (file,) = (run / "entries").glob("*.json")
+    entry = json.loads(file.read_text())
     change(entry)
-    write_entry(run, entry)
+    file.write_text(json.dumps(entry))
     return [note for note in gapbench.open_run(run).notes() if entry["label"] in note]
 
 
 def test_an_entry_says_its_population_and_one_of_another_is_noticed(entered, run_folder, tmp_path):
     own = gapbench.open_run(run_folder).identity
-    population = entered["population"]
-    assert population["fingerprint"] == own.fingerprint
-    assert (population["networks"], population["planned"]) == (12, 12)
-    assert population["devices"] == ["cpu"]
-    assert population["gapbench"] == list(own.gapbench)
+    population = entered.population
+    assert population.fingerprint == own.fingerprint
+    assert (population.networks, population.planned) == (12, 12)
+    assert population.devices == ("cpu",)
+    assert population.gapbench == own.gapbench
     assert strange(run_folder, lambda entry: None) == []
-    cell = next(iter(entered["values"]))
+    values = as_json(entered)["values"]
+    cell = next(iter(values))
 
     def elsewhere(entry):
         entry["population"]["fingerprint"] = "0" * 16
@@ -181,15 +189,15 @@ def test_an_entry_says_its_population_and_one_of_another_is_noticed(entered, run
 
     def fewer(entry):
         elsewhere(entry)
-        entry["values"] = {key: value for key, value in entered["values"].items() if key != cell}
+        entry["values"] = {key: value for key, value in values.items() if key != cell}
 
     def unknown(entry):
         elsewhere(entry)
-        entry["values"] = {key: {**v, "weights": None} for key, v in entered["values"].items()}
+        entry["values"] = {key: {**v, "weights": None} for key, v in values.items()}
 
     assert "other weights of 1 networks" in strange(run_folder, weights)[0]
     other = tmp_path / "other.json"
-    other.write_text(json.dumps(load_entries(run_folder)[0]))
+    other.write_text(json.dumps(as_json(load_entries(run_folder)[0])))
     with pytest.raises(GapbenchError, match="other weights of 1 networks"):
         join([run_folder], [other], tmp_path / "joined")
     assert "11 of this board's 12 networks" in strange(run_folder, fewer)[0]
@@ -197,7 +205,7 @@ def test_an_entry_says_its_population_and_one_of_another_is_noticed(entered, run
 
     def more(entry):
         elsewhere(entry)
-        entry["values"] = {**entered["values"], "f" * 16: entered["values"][cell]}
+        entry["values"] = {**values, "f" * 16: values[cell]}
 
     assert "1 networks that are not here" in strange(run_folder, more)[0]
 

@@ -1,6 +1,7 @@
 """What comes back from a stranger's process is checked before it is believed."""
 
 import contextlib
+import json
 import os
 import threading
 
@@ -9,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gapbench import GapbenchError
-from gapbench.runs.entries import read_entry
+from gapbench.runs.entries import as_json, read_entry
 from gapbench.sandbox.limits import Limits
 from gapbench.sandbox.protocol import Garbled, clean, frame, number, parse_line, read_frame
 from gapbench.sandbox.watch import _below
@@ -95,25 +96,26 @@ def test_what_is_no_entry_is_told(text, tmp_path):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"id": "../../x"}, "hexadecimal"),
-        ({"proxy": "../x"}, "valid name"),
-        ({"claimed": {"value": "much"}}, "claimed score"),
-        ({"values": {"c": {"status": "ok", "value": "1"}}}, "on the network c"),
-        ({"population": {}}, "fingerprint"),
-        ({"source": 1}, "has no source"),
+        ({"id": "../../x"}, r"`id` should match the pattern \^\[0-9a-f\]\{16\}\$"),
+        ({"proxy": "../x"}, r"`proxy` should match the pattern"),
+        ({"claimed": {"value": "much"}}, r"`claimed.value` should be a number or null, not a text"),
+        (
+            {"values": {"c": {"status": "ok", "value": "1"}}},
+            r"on the network c: `value` should be a number or null, not a text",
+        ),
+        ({"population": {}}, r"`population.fingerprint` is missing"),
+        ({"source": 1}, r"`source` should be a text, not a whole number"),
+        ({"verifications": [{"kind": "same networks"}]}, r"`verifications\[0\].outcome` is missing"),
+        ({"higher_means": "more"}, r"`higher_means` = 'more' is none of worse, better"),
     ],
 )
 def test_an_entry_from_anybody_is_checked(change, words, entered_once, tmp_path):
-    import json
-
-    (tmp_path / "x.json").write_text(
-        json.dumps({**json.loads(json.dumps(_plain(entered_once[1]))), **change})
-    )
+    content = as_json(entered_once[1])
+    assert read_entry(written(tmp_path / "x.json", content)) == entered_once[1]
     with pytest.raises(GapbenchError, match=words):
-        read_entry(tmp_path / "x.json")
+        read_entry(written(tmp_path / "x.json", content | change))
 
 
-def _plain(entry):
-    from gapbench.runs.entries import plain
-
-    return plain(entry)
+def written(path, content):
+    path.write_text(json.dumps(content))
+    return path

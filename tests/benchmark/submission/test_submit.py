@@ -9,6 +9,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -18,7 +19,8 @@ from benchmark.submission.conftest import WALLS, needs_sandbox
 from gapbench import GapbenchError
 from gapbench.proxies.results import Measurement
 from gapbench.runs.comparing import compare, outcome_of
-from gapbench.runs.entries import is_verified, load_entries, write_entry
+from gapbench.runs.entries import as_json, load_entries, write_entry
+from gapbench.runs.entry import EntryPopulation, EntryValue, Score, Verification
 from gapbench.sandbox.limits import Limits
 from gapbench.submission.fresh import fresh_suite, toml_text
 from gapbench.submission.submitting import submit
@@ -58,20 +60,20 @@ def test_values_and_scores_are_those_of_the_same_proxy_measured_here(entered, ru
     scores = run.scores(targets=("gap",))
     head = scores[(scores["estimator"] == "tau") & (scores["task"] == "") & (scores["family"] == "")]
     tau = head.set_index("proxy")["value"]
-    assert tau["a_norm"] == tau["param_norm"] == entered["claimed"]["value"]
+    assert tau["a_norm"] == tau["param_norm"] == entered.claimed.value
 
 
 def test_the_entry_says_everything_and_the_board_shows_it(entered, run_folder):
-    assert entered["name"] == entered["label"] == "a_norm"
-    assert (entered["version"], entered["authors"], entered["paper"]) == (1, "N. N.", "A title")
-    assert entered["source"] == NORM
-    assert len(entered["source_sha256"]) == 64
-    assert entered["population"]["networks"] == 12
-    assert set(entered["claimed"]) >= {"value", "low", "high", "models"}
-    assert entered["cost"]["seconds_median"] > 0
-    assert entered["sandbox"] == ("none" if WALLS else "bubblewrap")
-    assert {"versions", "device", "python"} <= set(entered["environment"])
-    assert load_entries(run_folder)[0]["values"] == entered["values"]
+    assert entered.name == entered.label == "a_norm"
+    assert (entered.version, entered.authors, entered.paper) == (1, "N. N.", "A title")
+    assert entered.source == NORM
+    assert len(entered.source_sha256) == 64
+    assert entered.population.networks == 12
+    assert entered.claimed.models > 0
+    assert entered.cost.seconds_median > 0
+    assert entered.sandbox == ("none" if WALLS else "bubblewrap")
+    assert {"versions", "device", "python"} <= set(entered.environment)
+    assert load_entries(run_folder)[0].values == entered.values
     document = json.loads((run_folder / "board" / "data.json").read_text())
     row = next(row for row in document["proxies"] if row["label"] == "a_norm")
     assert row["claimed"] is True
@@ -85,16 +87,16 @@ def test_submitting_the_same_twice_changes_nothing(entered, run_folder, hosts, t
     before = files(run_folder)
     done = enter(NORM, run_folder, hosts, tmp_path, name="a_norm")
     assert not done.changed
-    assert done.entry["id"] == entered["id"]
+    assert done.entry.id == entered.id
     assert files(run_folder) == before
 
 
 def test_a_changed_source_is_a_new_version_beside_the_old(entered, run_folder, hosts, tmp_path):
     done = enter(NORM + "\n# changed\n", run_folder, hosts, tmp_path, name="a_norm")
     assert done.changed
-    assert (done.entry["version"], done.entry["label"]) == (2, "a_norm v2")
-    assert done.entry["seed"] != entered["seed"]
-    assert [e["label"] for e in load_entries(run_folder)] == ["a_norm", "a_norm v2"]
+    assert (done.entry.version, done.entry.label) == (2, "a_norm v2")
+    assert done.entry.seed != entered.seed
+    assert [e.label for e in load_entries(run_folder)] == ["a_norm", "a_norm v2"]
     assert set(gapbench.open_run(run_folder).measurements["proxy"]) >= {"a_norm", "a_norm v2"}
 
 
@@ -103,12 +105,13 @@ def test_more_networks_bring_an_entry_up_to_date_under_the_same_identity(
 ):
     """An entry that was measured on other networks than there are now is measured again where it is missing."""
     entry = load_entries(run_folder)[0]
-    write_entry(run_folder, {**entry, "population": {"fingerprint": "0" * 16, "networks": 3}})
+    elsewhere = EntryPopulation(fingerprint="0" * 16, networks=3)
+    write_entry(run_folder, replace(entry, population=elsewhere))
     done = enter(NORM, run_folder, hosts, tmp_path, name="a_norm")
     assert done.changed
-    assert done.entry["id"] == entry["id"]
+    assert done.entry.id == entry.id
     assert len(load_entries(run_folder)) == 1
-    assert done.entry["values"] == entry["values"]
+    assert done.entry.values == entry.values
 
 
 @pytest.mark.parametrize(
@@ -133,10 +136,10 @@ def test_options_reach_the_proxy_and_are_part_of_its_identity(run_folder, hosts,
     )
     one = enter(text, run_folder, hosts, tmp_path, name="scaled").entry
     two = enter(text, run_folder, hosts, tmp_path, name="scaled", options={"factor": 2.0}).entry
-    assert (one["version"], two["version"]) == (1, 2)
-    assert two["options"] == {"factor": 2.0}
-    for cell, value in one["values"].items():
-        assert two["values"][cell]["value"] == 2 * value["value"]
+    assert (one.version, two.version) == (1, 2)
+    assert two.options == {"factor": 2.0}
+    for cell, value in one.values.items():
+        assert two.values[cell].value == 2 * value.value
 
 
 def test_a_failure_on_some_networks_is_an_entry_that_says_so(run_folder, hosts, tmp_path):
@@ -147,8 +150,8 @@ def test_a_failure_on_some_networks_is_an_entry_that_says_so(run_folder, hosts, 
     if done.entry is None:  # the network tried first was among the failing
         assert "ZeroDivisionError" in done.refusals[0]
         return
-    assert set(done.entry["statuses"]) <= {"ok", "failed"}
-    assert len(done.failures) == done.entry["statuses"].get("failed", 0)
+    assert set(done.entry.statuses) <= {"ok", "failed"}
+    assert len(done.failures) == done.entry.statuses.get("failed", 0)
 
 
 SLOW = NORM.replace("    return honest", "    import time\n    time.sleep(0.1)\n    return honest")
@@ -163,7 +166,7 @@ def assert_absent_or_whole(run):
     entries = load_entries(run)  # raises for one that is not whole
     if entries:
         assert count_measured(run) == 12
-        assert entries[0]["statuses"] == {"ok": 12}
+        assert entries[0].statuses == {"ok": 12}
     assert ("slow" in set(gapbench.open_run(run).measurements["proxy"])) == bool(entries)
     return entries
 
@@ -173,7 +176,7 @@ def assert_completed(run):
     (entry,) = assert_absent_or_whole(run)
     rows = gapbench.open_run(run).measurements.query("proxy == 'param_norm'")
     norms = dict(zip(rows["cell"], rows["value"]))
-    assert {cell: value["value"] for cell, value in entry["values"].items()} == norms
+    assert {cell: value.value for cell, value in entry.values.items()} == norms
     document = json.loads((run / "board" / "data.json").read_text())
     assert "slow" in {row["label"] for row in document["proxies"]}
 
@@ -300,22 +303,22 @@ def test_verifying_confirms_what_is_true_and_refutes_what_is_not(entered, run_fo
     assert {r["standing"]["kind"] for r in document["proxies"] if r["label"] == "random"} == {"baseline"}
     assert {r["standing"]["kind"] for r in document["proxies"] if r["label"] == "param_norm"} == {"built_in"}
     entry = load_entries(run_folder)[0]
-    cell = next(iter(entry["values"]))
-    entry["values"][cell]["value"] *= 1.01
-    write_entry(run_folder, entry)
+    cell = next(iter(entry.values))
+    wrong = replace(entry.values[cell], value=entry.values[cell].value * 1.01)
+    write_entry(run_folder, replace(entry, values={**entry.values, cell: wrong}))
     found = verify("a_norm", run_folder, **arguments)
     assert found.outcome == "refuted"
     assert cell in found.text
     document = json.loads((run_folder / "board" / "data.json").read_text())
     assert next(r for r in document["proxies"] if r["label"] == "a_norm")["verified"] is False
-    outcomes = [v["outcome"] for v in load_entries(run_folder)[0]["verifications"]]
+    outcomes = [v.outcome for v in load_entries(run_folder)[0].verifications]
     assert outcomes == ["confirmed", "refuted"]
 
 
 def test_an_entry_of_other_networks_or_with_another_source_is_not_verified(
     entered, run_folder, hosts, tmp_path
 ):
-    entry = load_entries(run_folder)[0]
+    entry = as_json(load_entries(run_folder)[0])
     other = tmp_path / "other.json"
     other.write_text(json.dumps({**entry, "population": {"fingerprint": "0" * 16, "networks": 12}}))
     with pytest.raises(GapbenchError, match="other networks"):
@@ -341,8 +344,8 @@ def test_fresh_seeds_train_networks_that_share_no_seed_and_show_both_scores(
     assert not set(old.population["cell"]) & set(new.population["cell"])
     assert not set(old.population["seed"]) & set(new.population["seed"])
     assert len(new.population) == 12
-    assert found.record["claimed"] == entered["claimed"]
-    assert found.record["fresh"]["models"] > 0
+    assert found.record.claimed == entered.claimed
+    assert found.record.fresh.models > 0
     assert "on fresh networks" in found.text
 
 
@@ -387,7 +390,7 @@ def test_toml_text_is_read_back_as_it_was():
 
 
 def score(value, low, high):
-    return {"value": value, "low": low, "high": high}
+    return Score(value=value, low=low, high=high)
 
 
 @pytest.mark.parametrize(
@@ -415,11 +418,9 @@ def test_scores_are_compared_by_the_interval_of_their_difference(claimed, fresh,
 
 def test_a_verification_of_before_is_judged_by_its_scores():
     """It was written down as confirmed for not being significantly smaller."""
-    record = {"outcome": "confirmed", "kind": "fresh networks", "claimed": score(0.14, 0.02, 0.26)}
-    entry = {"verifications": [{**record, "fresh": score(0.06, -0.13, 0.25)}]}
-    assert not is_verified(entry)
-    assert outcome_of(entry["verifications"][0]) == "not contradicted"
-    assert outcome_of({"outcome": "confirmed", "kind": "same networks"}) == "confirmed"
+    record = Verification(outcome="confirmed", kind="fresh networks", claimed=score(0.14, 0.02, 0.26))
+    assert outcome_of(replace(record, fresh=score(0.06, -0.13, 0.25))) == "not contradicted"
+    assert outcome_of(Verification(outcome="confirmed", kind="same networks")) == "confirmed"
     assert outcome_of(record) == "confirmed"
 
 
@@ -448,7 +449,7 @@ def test_who_verifies_is_the_author_or_another(by, authors, role):
     ],
 )
 def test_values_agree_within_rounding_and_their_stated_errors(claimed, found, agrees):
-    record = {"status": "ok", "value": claimed[0], "standard_error": claimed[1], "reason": ""}
+    record = EntryValue(status="ok", value=claimed[0], standard_error=claimed[1])
     measured = Measurement("x", found[0], found[1], 0.0, "ok")
     assert (disagreement(record, measured) == "") == agrees
 
@@ -460,6 +461,6 @@ def test_order_and_seeds_tell_nothing_that_could_be_known_before(entered, run_fo
     values = []
     for note in ("# one\n", "# two\n"):
         entry = enter(text + note, run_folder, hosts, tmp_path, name="seeds").entry
-        values.append({value["value"] for value in entry["values"].values()})
+        values.append({value.value for value in entry.values.values()})
     assert len(values[0]) == 12
     assert not values[0] & values[1]

@@ -17,7 +17,7 @@ from gapbench.sandbox.source import source_of
 
 RAW = """
 import ctypes, errno, json, os, sys, threading
-from gapbench.submission import seccomp
+from gapbench.sandbox import seccomp
 assert seccomp.install()
 libc = ctypes.CDLL(None, use_errno=True)
 def tried(call, *arguments):

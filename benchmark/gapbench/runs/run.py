@@ -1,0 +1,255 @@
+"""A run as its folder holds it: tables, entries, scores, and the board that is built from them."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gapbench.runs.entry import Entry
+from gapbench.runs.identity import Identity
+from gapbench.suites.suite import ProxyRequest, Suite, parse_suite
+from gapbench_base.errors import GapbenchError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """A run's tables. `problems` are things the last call could not do; its results are complete without them.
+
+    `population`, `measurements`: see `gapbench.runs.tables`. `cells` is the plan: the keys of all its networks.
+    `entries` are the submitted proxies (`gapbench.runs.entries`). `sources` are the folders of runs that
+    were joined (`gapbench.runs.joining`), none for a run as it is. `identity` says which population this is.
+    """
+
+    folder: Path
+    suite: Suite
+    proxies: tuple[ProxyRequest, ...]
+    cells: tuple[str, ...]
+    population: pd.DataFrame = field(repr=False)
+    measurements: pd.DataFrame = field(repr=False)
+    identity: Identity
+    problems: tuple[str, ...] = ()
+    entries: tuple[Entry, ...] = field(default=(), repr=False)
+    sources: tuple[Path, ...] = ()
+    checksums: Mapping[str, str | None] = field(default_factory=dict, repr=False)
+
+    @property
+    def failures(self) -> list[str]:
+        """Cells and measurements with status `failed`, in words."""
+        cells = self.population[self.population["status"] == "failed"]
+        found = [
+            f"{r.cell} ({r.task}, {r.family}, width {r.width:g}): {r.reason}" for r in cells.itertuples()
+        ]
+        failed = self.measurements[self.measurements["status"] == "failed"]
+        return found + [f"{r.proxy} on {r.cell}: {r.reason}" for r in failed.itertuples()]
+
+    def rankable(self) -> pd.DataFrame:
+        """The population without tasks under distribution shift, which have no place on a gap board."""
+        return self.population[self.population["shift"].fillna(0) == 0].reset_index(drop=True)
+
+    def scores(
+        self, targets: Sequence[str] = ("gap", "loss_gap", "test_error"), **options: Any
+    ) -> pd.DataFrame:
+        """Scores in the long form; see `gapbench_leaderboard.scores.score_population` for the columns."""
+        from gapbench.runs.store import Store
+        from gapbench.runs.tables import correctness
+        from gapbench_leaderboard.scores import score_population
+
+        population = self.rankable()
+        measurements = self.measurements[self.measurements["cell"].isin(population["cell"])]
+        bits: dict[str, Any] = {}
+        for folder in self.sources or (self.folder,):
+            with Store(folder, readonly=True) as store:
+                bits = correctness(store, list(population["cell"])) | bits
+        return score_population(
+            population,
+            measurements,
+            targets=tuple(targets),
+            axes=self.suite.axes,
+            correctness=bits,
+            higher_means=self.directions(),
+            baselines=self.baselines(),
+            **options,
+        )
+
+    def baselines(self) -> list[str]:
+        """The labels of the measured baselines."""
+        from gapbench_leaderboard.scores import MEASURED_BASELINES
+
+        return [r.label for r in self.proxies if r.proxy in MEASURED_BASELINES]
+
+    def directions(self) -> dict[str, str]:
+        """Label -> `worse` or `better`."""
+        from gapbench.proxies.registry import proxy_entry
+
+        own = {r.label: proxy_entry(r.proxy).higher_means for r in self.proxies}
+        return own | {entry.label: entry.higher_means for entry in self.entries}
+
+    def build_board(self, scores: pd.DataFrame | None = None) -> Path:
+        """Write `board/` afresh; returns the page."""
+        from gapbench.proxies.registry import proxy_entry
+        from gapbench.runs.belonging import strangers
+        from gapbench.runs.entries import board_entry
+        from gapbench_leaderboard.board import build
+
+        entries = {}
+        for request in self.proxies:
+            entry = proxy_entry(request.proxy)
+            entries[request.label] = {
+                "proxy": entry.name,
+                "version": entry.version,
+                "summary": entry.summary,
+                "reference": entry.reference,
+                "higher_means": entry.higher_means,
+                "options": dict(request.options),
+            }
+        for submitted in self.entries:
+            strange = strangers([submitted], self.identity, self.checksums)
+            told = {"other_population": strange[0]} if strange else {}
+            entries[submitted.label] = board_entry(submitted) | told
+        build(
+            self.folder / "board",
+            population=self.population,
+            measurements=self.measurements.drop(columns=["details"]),
+            scores=self.scores() if scores is None else scores,
+            axes=self.suite.axes,
+            suite={
+                "name": self.suite.name,
+                "version": self.suite.version,
+                "fingerprint": hashlib.sha256(self.suite.text.encode()).hexdigest()[:16],
+                "summary": self.suite.summary,
+                "planned": self.identity.planned,
+                "samples": self.suite.samples,
+                "made_with": self.made_with(),
+                "population": self.identity.as_dict(),
+            },
+            entries=entries,
+            notes=self.notes(),
+            audit=self._audit(),
+        )
+        return self.folder / "board" / "index.html"
+
+    def _audit(self) -> dict[str, Any] | None:
+        """The audit of the run; of runs that are joined, for each proxy that of the first that has one."""
+        from gapbench.runs.audits import read_invariances
+
+        audits = [read_invariances(folder) for folder in self.sources or (self.folder,)]
+        found = [audit for audit in audits if audit is not None]
+        if not found:
+            return None
+        proxies = {label: rows for audit in reversed(found) for label, rows in audit["proxies"].items()}
+        return {**found[0], "proxies": proxies}
+
+    def made_with(self) -> list[str]:
+        """The software and devices that the run, or the runs that it joins, were made with, in words."""
+        from gapbench.runs.environment import environment_text
+        from gapbench.runs.store import Store
+
+        found: list[str] = []
+        for folder in self.sources or (self.folder,):
+            with Store(folder, readonly=True) as store:
+                found += map(environment_text, store.environments())
+        return list(dict.fromkeys(found))
+
+    def notes(self) -> list[str]:
+        """What a reader of the board must know about this run's data and completeness."""
+        from gapbench.runs.belonging import strangers
+
+        notes = []
+        if not self.identity.complete:
+            notes.append(
+                f"Incomplete: {self.identity.networks} of the suite's {self.identity.planned} networks have been "
+                f"trained ({self.identity.words})."
+            )
+        notes += strangers(self.entries, self.identity, self.checksums)
+        for task in sorted(self.population.loc[self.population["source"] == "unofficial", "task"].unique()):
+            notes.append(f"{task}: the data are not the official release (their checksum differs).")
+        shifted = self.population.loc[self.population["shift"].fillna(0) == 1, "task"].unique()
+        for task in sorted(shifted):
+            notes.append(f"{task}: trained and tested under different distributions; kept off the gap board.")
+        if self.population["device"].nunique() > 1:
+            notes.append(
+                "Networks were trained on different kinds of device: "
+                + ", ".join(sorted(map(str, self.population["device"].unique())))
+            )
+        return notes
+
+
+def open_run(
+    folder: str | os.PathLike[str],
+    problems: tuple[str, ...] = (),
+    drafts: Sequence[Entry] = (),
+) -> Run:
+    """Open a run's folder without changing anything.
+
+    `drafts` are entries that are not written yet, or are to stand in for those of the same identity.
+
+    Returns:
+        The run as its folder has it.
+
+    Raises:
+        GapbenchError: if it holds none, or is damaged.
+    """
+    from gapbench.runs.entries import load_entries
+    from gapbench.runs.identity import identity_in
+    from gapbench.runs.records import checksums_of
+    from gapbench.runs.store import Store
+    from gapbench.runs.tables import measurement_table, population_table
+
+    path = Path(folder)
+    with Store(path, readonly=True) as store:
+        stored = store.meta("suite")
+        if stored is None:
+            raise GapbenchError(f"{path} has a run.sqlite, but no suite was run there yet.")
+        try:
+            suite = _imported(stored) if stored.get("imported") else parse_suite(stored["text"], f"of {path}")
+            cells = tuple(store.meta("plan") or ())
+            requests = tuple(
+                ProxyRequest(name, tuple((k, v) for k, v in options), label)
+                for name, options, label in store.meta("proxies") or ()
+            )
+        except GapbenchError:
+            raise
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise GapbenchError(
+                f"{path} has a run.sqlite whose suite or list of proxies is damaged: {error!r}."
+            ) from error
+        identities = {entry.id for entry in drafts}
+        entries = [entry for entry in load_entries(path) if entry.id not in identities]
+        identity = identity_in(store)
+        entries += drafts
+        labels = [r.label for r in requests] + [entry.label for entry in entries]
+        return Run(
+            folder=path,
+            suite=suite,
+            proxies=requests,
+            cells=cells,
+            population=population_table(store, cells, suite.axes),
+            measurements=measurement_table(store, cells, labels),
+            identity=identity,
+            problems=problems,
+            entries=tuple(entries),
+            checksums=checksums_of(store.cells()),
+        )
+
+
+def _imported(stored: dict[str, Any]) -> Suite:
+    """What stands for the suite of a population that was trained elsewhere."""
+    return Suite(
+        name=stored["name"],
+        version=stored["version"],
+        summary="Networks trained elsewhere.",
+        configurations=(),
+        proxies=(),
+        samples=stored["samples"],
+        measure_seed=0,
+        loss="cross_entropy",
+        axes=tuple(stored["axes"]),
+        text="",
+    )
