@@ -86,7 +86,7 @@ def publish(
 
     Raises:
         TableError: if `board` holds no board, or the project's name cannot be used.
-    """  # noqa: DOC502
+    """
     check_project(project)
     with tempfile.TemporaryDirectory() as place:
         copy = None if database is None else snapshot(database, Path(place) / "run.sqlite")

@@ -84,7 +84,7 @@ def score_population(
     Raises:
         TableError: for missing columns, duplicated cells, seeds or measurements, measurements of unknown
             cells, text where numbers are needed, or an unknown direction.
-    """  # noqa: DOC502
+    """
     check_tables(population, measurements, targets, axes)
     require_columns(population, [*(strata or ()), *(given or ())])
     _refuse_shared_seeds(population, axes, seed_column)

@@ -82,7 +82,7 @@ def score_table(
     Raises:
         TableError: for missing columns, duplicated configuration and seed, text in numeric columns, no
             measures or axes, a measure that is the target or has the name of a row that the scorer adds.
-    """  # noqa: DOC502
+    """
     if strata is None and len(axes) == 1 and not isinstance(axes, str):
         strata = list(axes)
     check_names(frame, measures, target, axes, seed_column, test_size, strata, given, test_error)

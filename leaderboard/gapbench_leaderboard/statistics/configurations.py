@@ -99,7 +99,7 @@ def gather(frame: pd.DataFrame, measure: str, target: str, axes: Sequence[str]) 
 
     Raises:
         TableError: for missing columns, no axes, an axis named twice, or text where numbers are needed.
-    """  # noqa: DOC502
+    """
     check_axes(axes)
     require_columns(frame, [measure, target, *axes])
     x, y = numeric(frame, measure), numeric(frame, target)

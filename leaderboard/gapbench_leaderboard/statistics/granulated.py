@@ -49,7 +49,7 @@ def granulated_kendall(
     Raises:
         TableError: for missing columns, no axes, or text where numbers are needed.
         ValueError: for an unknown variant.
-    """  # noqa: DOC502
+    """
     check_variant(variant)
     table = gather(frame, measure, target, axes)
     per_axis: dict[str, float] = {}

@@ -41,7 +41,7 @@ def incremental_information(
 
     Raises:
         TableError: for missing columns, no axes, or text where numbers are needed.
-    """  # noqa: DOC502
+    """
     check_axes(axes)
     require_columns(frame, [measure, target, *axes])
     x, y = numeric(frame, measure), numeric(frame, target)

@@ -152,7 +152,7 @@ def noise_by_size(
 
     Raises:
         TableError: as `joint_noise`, for the networks of each size.
-    """  # noqa: DOC502
+    """
     by_size: dict[int | None, list[int]] = {}
     for position, size in enumerate(sizes):
         by_size.setdefault(size, []).append(position)

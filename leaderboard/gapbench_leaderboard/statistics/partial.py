@@ -39,7 +39,7 @@ def partial_tau(
     Raises:
         TableError: for missing columns or text where numbers are needed.
         ValueError: for an unknown variant or a negative tolerance.
-    """  # noqa: DOC502
+    """
     check_variant(variant)
     require_columns(frame, [measure, target, *given])
     x, y = numeric(frame, measure), numeric(frame, target)

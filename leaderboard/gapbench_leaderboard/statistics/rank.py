@@ -33,7 +33,7 @@ def kendall_tau(x: ArrayLike, y: ArrayLike, variant: Variant = "b") -> float:
 
     Raises:
         ValueError: for different lengths, values that are not finite, or an unknown variant.
-    """  # noqa: DOC502
+    """
     check_variant(variant)
     first, second = paired_vectors(x, y)
     counts = count_pairs(order_of(first), order_of(second), once(len(first)))
@@ -48,7 +48,7 @@ def spearman(x: ArrayLike, y: ArrayLike) -> float:
 
     Raises:
         ValueError: for different lengths or values that are not finite.
-    """  # noqa: DOC502
+    """
     first, second = paired_vectors(x, y)
     return float(spearman_replicates(order_of(first), order_of(second), once(len(first)))[0])
 

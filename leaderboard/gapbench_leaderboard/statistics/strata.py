@@ -78,7 +78,7 @@ def within_stratum_tau(
     Raises:
         TableError: for missing columns, no strata, or text where numbers are needed.
         ValueError: for an unknown variant.
-    """  # noqa: DOC502
+    """
     check_variant(variant)
     if isinstance(strata, str) or not len(strata):
         raise TableError("strata must be a list of at least one column")
