@@ -23,6 +23,7 @@ from gapbench_leaderboard.board.markdown import escape
 from gapbench_leaderboard.board.numbers import exact, plain
 from gapbench_leaderboard.board.ranked import ranked
 from gapbench_leaderboard.board.scores_file import read_scores
+from gapbench_leaderboard.scoring.registry import DIGITS, columns
 from leaderboard.board_cases import AWKWARD, STATES, board
 
 CASES = {
@@ -111,7 +112,7 @@ def test_markdown_holds_the_ranking_in_full_precision(made: tuple[Path, dict[str
                 escape(row["proxy"]),
                 *(
                     exact(row[k])
-                    for k in ("value", "low", "high", "within", "pooled", "partial", "with_width", "seconds")
+                    for k in ("value", "low", "high", *(column.key for column in columns(DIGITS)))
                 ),
             ]
             assert "| " + " | ".join(cells) + " |" in tables

@@ -54,6 +54,16 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[str, Any]]
     return (folder / "index.html").as_uri(), given
 
 
+NUMBERS = {
+    "tau": "value",
+    "within": "within",
+    "pooled": "pooled",
+    "partial": "partial",
+    "withWidth": "with_width",
+}
+"""Columns of the page and of `ranked`."""
+
+
 def fresh(page: Page, url: str) -> None:
     """The page as it opens, with nothing noted yet."""
     page.open("about:blank")
@@ -78,6 +88,7 @@ def test_ranking_shows_the_numbers_of_the_scores(page: Page, made: tuple[str, di
     fresh(page, url)
     cells = f"{ROWS}.map((row) => [row.dataset.proxy, ...[...row.cells].map((c) => c.dataset.value)])"
     shown = f"{ROWS}.map((row) => [...row.cells].map((c) => c.textContent))"
+    keys = page.value("[...document.querySelectorAll('#ranking th button')].map((head) => head.dataset.sort)")
     for target in ("gap", "loss_gap"):
         for task in ("", "one"):
             page.choose("target", target)
@@ -89,14 +100,13 @@ def test_ranking_shows_the_numbers_of_the_scores(page: Page, made: tuple[str, di
             assert sorted(row[0] for row in rows) == sorted(table.index)
             for row, text in zip(rows, texts):
                 expected = table.loc[row[0]]
-                for position, column in enumerate(
-                    ("value", "within", "pooled", "partial", "with_width"), start=4
-                ):
-                    assert (float(row[position]) if row[position] else None) == (
+                for key, column in NUMBERS.items():
+                    position = keys.index(key)
+                    assert (float(row[1 + position]) if row[1 + position] else None) == (
                         float(expected[column]) if expected[column] == expected[column] else None
                     )
-                    assert text[position - 1] == rounded(expected[column])
-                assert text[8] == f"{expected['models']}/{found.networks}"
+                    assert text[position] == rounded(expected[column])
+                assert text[keys.index("models")] == f"{expected['models']}/{found.networks}"
                 rank = "–" if expected["rank"] != expected["rank"] else exact(int(expected["rank"]))
                 assert text[0] == rank
     quiet(page, url)

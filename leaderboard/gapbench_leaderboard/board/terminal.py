@@ -65,13 +65,26 @@ def ranking_text(
         lines.append(UNDECIDED)
     for name, (value, low, high) in found.ceilings.items():
         lines.append(f"ceiling, {name}: {rounded(value)}  {_interval(low, high)}".rstrip())
-    notes = [f"{shown.heading_in(TERMINAL)}: {shown.note}" for shown in columns if shown.note]
-    lines += ["; ".join(notes)] if notes else []
+    lines += _notes(columns)
     lines += [f"{mark}: {meaning}" for mark, meaning in meanings().items() if mark in used]
     for label in table["proxy"]:
         told = doubts[str(label)].sentences if str(label) in doubts else []
         lines += [f"{_pad(names[label], layout.width)}  {text}" for text in told]
     return "\n".join(lines)
+
+
+def _notes(columns: Sequence[Estimator]) -> list[str]:
+    """What the headings mean, as many on a line as fit."""
+    lines: list[str] = []
+    for shown in columns:
+        note = f"{_heading(shown)}: {shown.note}"
+        if not shown.note:
+            continue
+        if lines and len(lines[-1]) + 2 + len(note) <= MOST_COLUMNS:
+            lines[-1] += f"; {note}"
+        else:
+            lines.append(note)
+    return lines
 
 
 @dataclass(frozen=True)
