@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from rich.cells import cell_len
 
 from gapbench_base import files as files_module
 from gapbench_base.files import write_atomically
@@ -22,7 +23,7 @@ from gapbench_leaderboard.board.markdown import escape
 from gapbench_leaderboard.board.numbers import exact, plain
 from gapbench_leaderboard.board.ranked import ranked
 from gapbench_leaderboard.board.scores_file import read_scores
-from gapbench_leaderboard.board.terminal import display_width
+from gapbench_leaderboard.scoring.registry import DIGITS, columns
 from leaderboard.board_cases import AWKWARD, STATES, board
 
 CASES = {
@@ -111,7 +112,7 @@ def test_markdown_holds_the_ranking_in_full_precision(made: tuple[Path, dict[str
                 escape(row["proxy"]),
                 *(
                     exact(row[k])
-                    for k in ("value", "low", "high", "within", "pooled", "partial", "with_width", "seconds")
+                    for k in ("value", "low", "high", *(column.key for column in columns(DIGITS)))
                 ),
             ]
             assert "| " + " | ".join(cells) + " |" in tables
@@ -150,7 +151,7 @@ def test_page_data_cannot_end_their_element(made: tuple[Path, dict[str, Any]]) -
 def test_terminal_fits_and_steers_nothing(made: tuple[Path, dict[str, Any]]) -> None:
     text = ranking_text(made[1]["scores"])
     for line in text.splitlines():
-        assert display_width(line) <= 100
+        assert cell_len(line) <= 100
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f\u2028\u2029]", text)
 
 

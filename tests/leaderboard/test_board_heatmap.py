@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 import gapbench_leaderboard.board as board_package
+from gapbench_leaderboard.board.columns import heat_maps
 from gapbench_leaderboard.scores import score_table
 
 SCRIPT = Path(board_package.__file__).parent / "assets" / "heatmap.js"
@@ -22,7 +23,7 @@ const interval = (low, high) => typeof low === "number" ? `[${rounded(low)}, ${r
 const element = (tag, attributes, text) => ({ ...attributes, text, style: {}, addEventListener() {} });
 const hideTip = () => {};
 const scores = INPUT;
-const board = { tasks: [""], families: [] };
+const board = { tasks: [""], families: [], heat_maps: MAPS };
 const index = new Map();
 scores.estimator.forEach((name, row) => {
   if (!index.has(name)) index.set(name, new Map());
@@ -37,9 +38,9 @@ const score = (found, name, proxy) => {
 """
 ASK = """
 const shown = {}, state = { target: "gap", task: "", family: "" };
-for (const kind of ["axis", "fixed", "task"])
+for (const kind of HEAT_KINDS)
   for (const column of heatColumns(kind, state))
-    shown[`${kind} ${column.title}`] = heatCell(column.row("m"), column.pairs("m"), column.title);
+    shown[`${kind.key} ${column.title}`] = heatCell(column.row("m"), column.pairs("m"), column.title);
 console.log(JSON.stringify(shown));
 """
 
@@ -59,7 +60,11 @@ def test_a_cell_is_pale_unless_the_sign_test_is_significant_and_says_its_pairs(
     )
     columns = {name: json.loads(scores[name].to_json(orient="values")) for name in scores.columns}
     script = tmp_path / "script.js"
-    script.write_text(STUBS.replace("INPUT", json.dumps(columns)) + SCRIPT.read_text() + ASK)
+    script.write_text(
+        STUBS.replace("INPUT", json.dumps(columns)).replace("MAPS", json.dumps(heat_maps()))
+        + SCRIPT.read_text()
+        + ASK
+    )
     done = subprocess.run(["node", str(script)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-600:]
     cells = json.loads(done.stdout)

@@ -11,15 +11,6 @@ import click
 if TYPE_CHECKING:
     import pandas as pd
 
-COLUMNS = {
-    "tau": "tau",
-    "tau_within": "within",
-    "granulated": "granulated",
-    "K": "K",
-    "sign_error": "sign error",
-    "r2": "R2",
-}
-"""Estimators of the printed overview, with their headings."""
 OUTCOMES = ("seed", "test_size", "test_error", "test_loss", "test_accuracy", "gap", "loss_gap")
 """Columns that are scored only where --measures names them: what a proxy is to predict, or no quantity."""
 
@@ -162,13 +153,17 @@ def _document(scores: pd.DataFrame) -> dict[str, object]:
 def _overview(scores: pd.DataFrame, target: str, measures: set[str]) -> str:
     """The measures by rank, with the main estimators, and the ceilings."""
     from gapbench_leaderboard.scores import ranking
+    from gapbench_leaderboard.scoring.registry import SCORE, columns, marked
 
     table = ranking(scores, target=target)
     values = scores.pivot(index="proxy", columns="estimator", values="value")
     width = max([len("measure"), *(len(str(name)) for name in table["proxy"])])
-    shown = {name: label for name, label in COLUMNS.items() if name in values.columns}
+    shown = {known.name: known.heading_in(SCORE) for known in columns(SCORE) if known.name in values.columns}
+    marking = [
+        (known.name, mark) for known, mark in marked(SCORE) if mark.score and known.name in values.columns
+    ]
     header = f"{'rank':>4}  {'measure':<{width}}  {'tau':>6}  {'95 % interval':>16}"
-    for label in list(shown.values())[1:]:
+    for label in shown.values():
         header += f"  {label:>10}"
     lines = [header + f"  {'models':>6}"]
     for row in table.to_dict("records"):
@@ -176,16 +171,15 @@ def _overview(scores: pd.DataFrame, target: str, measures: set[str]) -> str:
         limits = f"[{row['low']:6.3f}, {row['high']:6.3f}]" if row["low"] == row["low"] else ""
         tau = f"{row['value']:.3f}" if row["value"] == row["value"] else "-"
         line = f"{rank:>4}  {row['proxy']:<{width}}  {tau:>6}  {limits:>16}"
-        for name in list(shown)[1:]:
+        for name in shown:
             value = values.loc[row["proxy"], name]
             line += f"  {value:10.3f}" if value == value else f"  {'-':>10}"
-        marks = [
-            "" if row["proxy"] in measures else "baseline",
-            "interval unreliable: fewer than 30 configurations" if row["unreliable"] else "",
-            "Simpson: not borne out within the strata" if _is_set(values, row["proxy"], "simpson") else "",
-            "few distinct values" if _is_set(values, row["proxy"], "few_distinct") else "",
+        baseline = row["proxy"] not in measures
+        marks = ["baseline"] if baseline else []
+        marks += [
+            mark.score for name, mark in marking if mark.applies(values.loc[row["proxy"], name], baseline)
         ]
-        lines.append(f"{line}  {row['models']:6d}  {'; '.join(mark for mark in marks if mark)}".rstrip())
+        lines.append(f"{line}  {row['models']:6d}  {'; '.join(marks)}".rstrip())
     for name in ("network", "configuration"):
         found = scores[(scores["proxy"] == "") & (scores["estimator"] == f"ceiling_{name}")]
         if len(found):
@@ -193,7 +187,3 @@ def _overview(scores: pd.DataFrame, target: str, measures: set[str]) -> str:
             limits = f" [{low:.3f}, {high:.3f}]" if low == low else ""
             lines.append(f"{name} ceiling of tau: {value:.3f}{limits}")
     return "\n".join(lines)
-
-
-def _is_set(values: pd.DataFrame, proxy: str, flag: str) -> bool:
-    return flag in values.columns and bool(values.loc[proxy, flag] == 1.0)

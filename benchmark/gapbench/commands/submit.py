@@ -93,27 +93,21 @@ def submit_command(
 
 def _beside(entry: Entry) -> None:
     """What stands beside the headline on the board, so that its author reads it too."""
-    from gapbench_leaderboard.board.ranked import LIKE_WIDTH
+    from gapbench_leaderboard.scoring.registry import SUBMIT, estimators, marked
 
     found = {
         row.estimator: row.value
         for row in entry.scores
         if row.target == "gap" and not row.task and not row.family
     }
+    known = {name: value for name, value in found.items() if value is not None and value == value}
     parts = [
-        f"{words} {found[name]:{shape}}"
-        for words, name, shape in (
-            ("rank", "rank", ".0f"),
-            ("tau within width", "tau_within", ".3f"),
-            ("pooled", "tau_b", ".3f"),
-            ("with the width itself", "tau_with_width", ".3f"),
-        )
-        if found.get(name) is not None and found[name] == found[name]
+        f"{shown.heading_in(SUBMIT)} {known[shown.name]:{'.0f' if shown.form == 'count' else '.3f'}}"
+        for shown in estimators(SUBMIT)
+        if shown.name in known
     ]
     if parts:
         click.echo(f"Beside it: {', '.join(parts)}.")
-    width = found.get("tau_with_width")
-    if width is not None and abs(width) >= LIKE_WIDTH:
-        click.echo(
-            "It orders the networks of a family much as their width does: what it sees may be the width."
-        )
+    for shown, mark in marked(SUBMIT):
+        if mark.submit and shown.name in known and mark.applies(known[shown.name]):
+            click.echo(mark.submit)

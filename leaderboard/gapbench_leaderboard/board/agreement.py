@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from gapbench_leaderboard.board.numbers import plain
+from gapbench_leaderboard.board.content import Agreement, Entry
+from gapbench_leaderboard.board.numbers import plain_text
 from gapbench_leaderboard.scores import BASELINES
 
 BLOCK = 2_000_000
@@ -17,11 +17,13 @@ BLOCK = 2_000_000
 
 
 def oriented_values(
-    population: pd.DataFrame, measurements: pd.DataFrame, entries: Sequence[dict[str, Any]]
+    population: pd.DataFrame, measurements: pd.DataFrame, entries: Sequence[Entry]
 ) -> pd.DataFrame:
     """Values of the converged networks, a column per measured proxy that has any, larger = larger gap predicted.
 
-    First measurements with status `ok` and a finite value; NaN elsewhere. The baseline `width` is included.
+    Returns:
+        A row per converged network, indexed as `population`; NaN where there is no first measurement
+        with status `ok` and a finite value. The baseline `width` is included.
     """
     usable = measurements[measurements["status"] == "ok"]
     if "repeat" in usable.columns:
@@ -35,7 +37,7 @@ def oriented_values(
     ).drop_duplicates(["cell", "proxy"])
     converged = population[population["status"] == "converged"]
     wide = table.pivot(index="cell", columns="proxy", values="value").reindex(index=converged["cell"])
-    found: dict[str, Any] = {}
+    found: dict[str, NDArray[np.float64]] = {}
     for entry in entries:
         label = entry["label"]
         if label in wide.columns:
@@ -48,9 +50,7 @@ def oriented_values(
     return values.loc[:, values.notna().any()]
 
 
-def agreement(
-    population: pd.DataFrame, measurements: pd.DataFrame, entries: Sequence[dict[str, Any]]
-) -> dict[str, Any]:
+def agreement(population: pd.DataFrame, measurements: pd.DataFrame, entries: Sequence[Entry]) -> Agreement:
     """tau-b between every two proxies within (task, family), averaged over families by pairs and over tasks.
 
     Only networks that both measured count; a group in which either is constant drops out of the mean.
@@ -77,15 +77,23 @@ def agreement(
     with np.errstate(invalid="ignore", divide="ignore"):
         mean = np.where(tasks > 0, total / tasks, np.nan)
     order = clustered(mean)
-    labels = list(values.columns)
-    return {"proxies": plain([labels[i] for i in order]), "tau": plain(mean[np.ix_(order, order)])}
+    labels = list(map(str, values.columns))
+    ordered = mean[np.ix_(order, order)].tolist()
+    return {
+        "proxies": [plain_text(labels[i]) for i in order],
+        "tau": [[tau if tau == tau else None for tau in row] for row in ordered],
+    }
 
 
 def pairwise_tau_b(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """tau-b between the columns of (networks, proxies), on the rows that both have, and the number of pairs.
+    """tau-b between columns of shape (networks, proxies), on the rows that both have, and the number of pairs.
 
     tau-b = (concordant - discordant) / sqrt(pairs untied in the first * pairs untied in the second); Kendall
-    1945. NaN where a column is constant on the common rows.
+    1945.
+
+    Returns:
+        Two arrays of shape (proxies, proxies); tau-b is NaN where a column is constant on the common
+        rows.
     """
     size = values.shape[1]
     score, untied, pairs = (np.zeros((size, size)) for _ in range(3))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 import pandas as pd
 
 from gapbench_base.files import write_atomically
+from gapbench_leaderboard.board.content import Audit
 from gapbench_leaderboard.board.csv_text import csv_text
 from gapbench_leaderboard.board.document import document, json_text
 from gapbench_leaderboard.board.invariances import invariance_table
@@ -23,10 +24,10 @@ def build(
     measurements: pd.DataFrame,
     scores: pd.DataFrame,
     axes: Sequence[str],
-    suite: Mapping[str, Any],
-    entries: Mapping[str, Mapping[str, Any]],
+    suite: Mapping[str, object],
+    entries: Mapping[str, Mapping[str, object]],
     notes: Sequence[str] = (),
-    audit: Mapping[str, Any] | None = None,
+    audit: Mapping[str, object] | None = None,
 ) -> list[Path]:
     """Write `scores.csv`, `population.csv`, `measurements.csv`, `data.json`, `board.md` and `index.html`.
 
@@ -58,7 +59,8 @@ def build(
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    content = document(population, measurements, scores, axes, suite, entries, notes, audit)
+    audited = None if audit is None else cast(Audit, audit)
+    content = document(population, measurements, scores, axes, suite, entries, notes, audited)
     data = json_text(content)
     title = f"gapbench board: {content['suite'].get('name', '')} {content['suite'].get('version', '')}"
     texts = {
@@ -69,8 +71,8 @@ def build(
         "board.md": markdown_text(content, population, measurements, scores),
         "index.html": page_text(title.strip(), data),
     }
-    if audit is not None:
-        texts["invariances.csv"] = csv_text(invariance_table(audit))
+    if audited is not None:
+        texts["invariances.csv"] = csv_text(invariance_table(audited))
     else:
         (folder / "invariances.csv").unlink(missing_ok=True)  # of an earlier audit
     return [write_atomically(folder / name, text) for name, text in texts.items()]

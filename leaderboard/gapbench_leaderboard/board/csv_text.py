@@ -11,8 +11,10 @@ from gapbench_leaderboard.board.numbers import exact, plain_cells
 
 
 class _LineFeeds:
-    """Ends lines with a line feed alone. The writer is told of both characters, since it quotes only those that it
-    ends lines with, and readers take a carriage return in a name for the end of a line.
+    """Ends lines with a line feed alone.
+
+    The writer is told of both characters, since it quotes only those that it ends lines with, and
+    readers take a carriage return in a name for the end of a line.
     """
 
     def __init__(self, stream: io.StringIO) -> None:

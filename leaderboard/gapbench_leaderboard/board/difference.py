@@ -8,8 +8,8 @@ import pandas as pd
 
 from gapbench_leaderboard.board.numbers import rounded
 from gapbench_leaderboard.scores import TableError
+from gapbench_leaderboard.statistics.resampling import SIGNIFICANCE, holm
 
-SIGNIFICANCE = 0.05
 FEW = "too few configurations"
 ESTIMATORS = {"tau": "tau", "error": "tau_standard_error", "rank": "rank", "few": "unreliable"}
 COLUMNS = [
@@ -29,11 +29,14 @@ COLUMNS = [
 def difference(before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
     """The headlines of two boards side by side, for every target and task (empty: mean over tasks).
 
-    `change`: `added`, `removed`, `same` (equal to the last digit), `significant`, `within noise`, or `too few
-    configurations` (fewer than 30 on either board: what their errors are is not known well enough). p is
-    two-sided, of the difference over the root of the sum of squares of both standard errors, after Holm's
+    p is two-sided, of the difference over the root of the sum of squares of both standard errors, after Holm's
     correction over all headlines that differ. Boards that share networks have errors that agree in part, so
     that the test is cautious: a difference may be real and not called significant.
+
+    Returns:
+        A row per target, task and proxy with the columns `COLUMNS`. `change`: `added`, `removed`,
+        `same` (equal to the last digit), `significant`, `within noise`, or `too few configurations`
+        (fewer than 30 on either board: what their errors are is not known well enough).
 
     Raises:
         TableError: if the boards have no headline in common, neither target nor task nor proxy.
@@ -66,7 +69,7 @@ def difference(before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
     table.loc[differing & (joined[["few_before", "few_after"]] == 1).any(axis=1).to_numpy(), "change"] = FEW
     differing = table["change"] == "differs"
     table.loc[~differing, "p"] = math.nan
-    table.loc[differing, "p"] = _holm(list(table.loc[differing, "p"]))
+    table.loc[differing, "p"] = holm(table.loc[differing, "p"].to_numpy(dtype=float))
     table.loc[differing, "change"] = [
         "significant" if p < SIGNIFICANCE else "within noise" for p in table.loc[differing, "p"]
     ]
@@ -137,13 +140,3 @@ def _p(value: float, *errors: float) -> float:
     if spread == 0:
         return 0.0 if value else 1.0
     return math.erfc(abs(value) / spread / math.sqrt(2))
-
-
-def _holm(values: list[float]) -> list[float]:
-    """Holm 1979; an undefined p stays undefined and counts as no test."""
-    known = sorted((p, k) for k, p in enumerate(values) if p == p)
-    adjusted, largest = [math.nan] * len(values), 0.0
-    for position, (p, k) in enumerate(known):
-        largest = max(largest, min(1.0, p * (len(known) - position)))
-        adjusted[k] = largest
-    return adjusted

@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import cast
 
 import pandas as pd
 
 from gapbench_leaderboard.board.agreement import agreement
+from gapbench_leaderboard.board.columns import heat_maps, meanings_of_estimators, page_columns
+from gapbench_leaderboard.board.content import (
+    Audit,
+    AuditResult,
+    Cells,
+    Coded,
+    Columns,
+    Content,
+    Entry,
+    Json,
+    Suite,
+)
 from gapbench_leaderboard.board.doubts import doubts_of
 from gapbench_leaderboard.board.invariances import invariance_mark
-from gapbench_leaderboard.board.numbers import plain, plain_cells
+from gapbench_leaderboard.board.marks import page_marks
+from gapbench_leaderboard.board.numbers import plain_cells, plain_members, plain_text
 from gapbench_leaderboard.board.standing import standing
 from gapbench_leaderboard.scores import BASELINES, MEASURED_BASELINES
 
@@ -31,39 +44,48 @@ def document(
     measurements: pd.DataFrame,
     scores: pd.DataFrame,
     axes: Sequence[str],
-    suite: Mapping[str, Any],
-    entries: Mapping[str, Mapping[str, Any]],
+    suite: Mapping[str, object],
+    entries: Mapping[str, Mapping[str, object]],
     notes: Sequence[str],
-    audit: Mapping[str, Any] | None = None,
-) -> dict[str, Any]:
+    audit: Audit | None = None,
+) -> Content:
     """The content of `data.json`.
 
     `population`, `measurements` and `scores` are tables by column. A column is a list of cells (null where
     missing), or, for text that repeats, `{"names": [...], "codes": [...]}` with code -1 where missing. Whole
     numbers beyond 2^53 are texts: a script would round them.
-    `proxies` lists the entries: what was measured, under which label, with which options.
+
+    Returns:
+        `format`, `suite`, `notes`, `axes`, `targets`, `tasks`, `families`; how the page shows
+        estimators (`columns`, `marks`, `heat_maps`, `meanings`: see `board.columns` and `board.marks`); `proxies`,
+        the entries: what was measured, under which label, with which options; `agreement`; and the
+        tables.
     """
     described = proxy_entries(measurements, scores, entries)
-    audited = {} if audit is None else {plain(label): rows for label, rows in audit["proxies"].items()}
-    doubts = {plain(label): found for label, found in doubts_of(measurements).items()}
+    audited = {} if audit is None else {plain_text(label): rows for label, rows in audit["proxies"].items()}
+    doubts = {plain_text(label): found for label, found in doubts_of(measurements).items()}
     for entry in described:
         if entry["label"] in doubts:
             entry["doubts"] = doubts[entry["label"]].as_dict()
         found = standing(entry)
         entry["standing"] = {"kind": found.kind, "words": found.words}
         if audited.get(entry["label"]):
-            entry["audit"] = [plain(dict(row)) for row in audited[entry["label"]]]
+            entry["audit"] = [cast(AuditResult, plain_members(row)) for row in audited[entry["label"]]]
             entry["audit_mark"] = invariance_mark(entry["audit"])
     return {
         "format": FORMAT,
-        "suite": _unrounded(plain(dict(suite))),
-        "notes": plain(list(notes)),
-        "axes": plain(list(axes)),
-        "targets": plain(list(dict.fromkeys(scores["target"]))),
-        "tasks": plain(sorted(map(str, population["task"].dropna().unique()))),
-        "families": plain(sorted(map(str, population["family"].dropna().unique())))
+        "suite": cast(Suite, _unrounded(plain_members(suite))),
+        "notes": list(map(plain_text, notes)),
+        "axes": list(map(plain_text, axes)),
+        "targets": _texts(scores["target"].unique()),
+        "tasks": _texts(sorted(map(str, population["task"].dropna().unique()))),
+        "families": _texts(sorted(map(str, population["family"].dropna().unique())))
         if "family" in population.columns
         else [],
+        "columns": page_columns(set(scores["estimator"]), described),
+        "marks": page_marks(),
+        "heat_maps": heat_maps(),
+        "meanings": meanings_of_estimators(),
         "proxies": described,
         "agreement": agreement(population, measurements, described),
         "population": columns(population),
@@ -73,57 +95,63 @@ def document(
 
 
 def proxy_entries(
-    measurements: pd.DataFrame, scores: pd.DataFrame, entries: Mapping[str, Mapping[str, Any]]
-) -> list[dict[str, Any]]:
+    measurements: pd.DataFrame, scores: pd.DataFrame, entries: Mapping[str, Mapping[str, object]]
+) -> list[Entry]:
     """One entry per label: those described, then others that were measured, then the scorer's baselines."""
     scored = [name for name in dict.fromkeys(scores["proxy"].dropna().astype(str)) if name]
     labels = list(dict.fromkeys([*map(str, entries), *measurements["proxy"].astype(str).unique(), *scored]))
-    found = []
+    found: list[Entry] = []
     for label in labels:
-        entry = dict(entries.get(label, {}))
+        entry: dict[str, object] = dict(entries.get(label, {}))
         made = label in BASELINES and label not in entries
         if made:
             entry = {"proxy": label, "summary": SCORER_BASELINES.get(label, "Made by the scorer.")}
         entry = {**entry, "label": label, "made_by_scorer": made}
         entry["baseline"] = label in BASELINES or str(entry.get("proxy", label)) in MEASURED_BASELINES
-        found.append(_unrounded(plain(entry)))
+        found.append(cast(Entry, _unrounded(plain_members(entry))))
     return found
 
 
-def baseline_labels(entries: Sequence[Mapping[str, Any]]) -> list[str]:
+def baseline_labels(entries: Sequence[Entry]) -> list[str]:
     """Labels of the entries that are baselines."""
     return [entry["label"] for entry in entries if entry["baseline"]]
 
 
-def columns(frame: pd.DataFrame) -> dict[str, Any]:
+def columns(frame: pd.DataFrame) -> Columns:
     """A table by column; text that repeats is coded."""
-    result: dict[str, Any] = {}
+    result: Columns = {}
     for position, name in enumerate(frame.columns):
         column = frame.iloc[:, position]
         cells = plain_cells(column)
-        result[plain(str(name))] = _coded(cells if column.dtype.kind == "f" else _unrounded(cells))
+        whole = cells if column.dtype.kind == "f" else [_unrounded(cell) for cell in cells]
+        result[plain_text(str(name))] = _coded(whole)
     return result
 
 
-def _unrounded(value: Any) -> Any:
+def _unrounded(value: Json) -> Json:
     """Whole numbers that scripts cannot hold as text, also within lists and tables."""
-    if type(value) is int:
+    if isinstance(value, int) and not isinstance(value, bool):
         return value if abs(value) <= EXACT_IN_SCRIPTS else str(value)
     if isinstance(value, dict):
         return {key: _unrounded(entry) for key, entry in value.items()}
     return [_unrounded(entry) for entry in value] if isinstance(value, list) else value
 
 
-def _coded(cells: list[Any]) -> Any:
-    if not cells or not all(cell is None or isinstance(cell, str) for cell in cells):
+def _texts(values: Iterable[object]) -> list[str]:
+    return [plain_text(str(value)) for value in values]
+
+
+def _coded(cells: Cells) -> Cells | Coded:
+    texts = [cell for cell in cells if isinstance(cell, str)]
+    if not cells or len(texts) + sum(cell is None for cell in cells) < len(cells):
         return cells
-    names = {name: code for code, name in enumerate(dict.fromkeys(c for c in cells if c is not None))}
+    names = {name: code for code, name in enumerate(dict.fromkeys(texts))}
     if 2 * len(names) > len(cells):
         return cells
-    return {"names": list(names), "codes": [-1 if cell is None else names[cell] for cell in cells]}
+    return {"names": list(names), "codes": [names[cell] if isinstance(cell, str) else -1 for cell in cells]}
 
 
-def json_text(content: Mapping[str, Any]) -> str:
+def json_text(content: Content) -> str:
     """JSON that may stand inside an HTML script element: the characters that could end it are escaped."""
     text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     for character in "<>&\u2028\u2029":

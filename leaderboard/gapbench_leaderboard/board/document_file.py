@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+from gapbench_leaderboard.board.content import Content
 from gapbench_leaderboard.board.document import FORMAT
 from gapbench_leaderboard.scores import TableError
 
 
-def read_document(board: Path) -> dict[str, Any]:
+def read_document(board: Path) -> Content:
     """The content of a board's `data.json`, as `document.document` made it.
+
+    Returns:
+        The document, whose parts that other modules read are there and of their kinds.
 
     Raises:
         TableError: if there is none, it is damaged or no board's, or another version of gapbench wrote it.
-    """
+    """  # noqa: DOC501
     path = board / "data.json"
     if not path.is_file():
         raise TableError(f"{board} holds no board (no data.json); make it with: gapbench board RUN")
@@ -31,8 +35,7 @@ def read_document(board: Path) -> dict[str, Any]:
         )
     if not isinstance(suite, dict) or not _whole(content):
         raise _no_board(path)
-    document: dict[str, Any] = content
-    return document
+    return cast(Content, content)
 
 
 def _whole(content: dict[str, Any]) -> bool:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import pandas as pd
+
+from gapbench_leaderboard.board.content import DoubtsSaid
 
 PARTLY, MISSING, ASCENT = "p", "n", "a"
 NAMES = {PARTLY: "partly covered", MISSING: "no symmetry found", ASCENT: "not converged"}
@@ -19,12 +20,22 @@ MEANINGS = {
     ASCENT: "worst case: on some networks doubling the ascent's steps still gained more than 5 %",
 }
 
+ABOUT = {
+    PARTLY: "Of a quotient: the network's symmetry was only partly covered on some networks, so a part of"
+    " it is still in the value.",
+    MISSING: "Of a quotient: no symmetry was found on some networks, where the quotient is the full space.",
+    ASCENT: "A worst-case ascent had not converged on some networks: doubling its steps gained more than "
+    "5 %.",
+}
+"""What the page says of them."""
+
 
 @dataclass(frozen=True)
 class Doubts:
-    """Of one proxy, counted over the networks that it has a value on: `covered` say how far their symmetry was
-    covered, `partly` and `missing` of them in part and not at all; `ascents` say whether their ascent converged,
-    `unconverged` that it did not.
+    """Doubts about one proxy, counted over the networks that it has a value on.
+
+    `covered` say how far their symmetry was covered, `partly` and `missing` of them in part and not at
+    all; `ascents` say whether their ascent converged, `unconverged` that it did not.
     """
 
     covered: int = 0
@@ -49,7 +60,7 @@ class Doubts:
         }
         return [told[mark] for mark in self.marks]
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> DoubtsSaid:
         """For the board's document: the counts, the marks by name, and each with its sentence."""
         return {
             "covered": self.covered,
@@ -61,9 +72,15 @@ class Doubts:
         }
 
 
-def marks_of_one(coverage: Any, converged: Any) -> str:
-    """The marks of one measurement. `coverage`: "whole group", "partly covered: ..." or "no symmetry found";
-    `converged`: a truth value; whatever else they are says nothing.
+def marks_of_one(coverage: object, converged: object) -> str:
+    """The marks of one measurement.
+
+    Args:
+        coverage: "whole group", "partly covered: ..." or "no symmetry found"; whatever else it is says nothing.
+        converged: a truth value, of Python or numpy; whatever else it is says nothing.
+
+    Returns:
+        Keys of `NAMES`.
     """
     text = coverage if isinstance(coverage, str) else ""
     partly = PARTLY if text.startswith("partly covered") else ""
@@ -71,15 +88,20 @@ def marks_of_one(coverage: Any, converged: Any) -> str:
     return partly + missing + (ASCENT if _truth(converged) is False else "")
 
 
-def words_of_one(coverage: Any, converged: Any) -> list[str]:
+def words_of_one(coverage: object, converged: object) -> list[str]:
     """The marks of one measurement in words."""
     told = {PARTLY: f"symmetry {coverage}", MISSING: "no symmetry found", ASCENT: "ascent not converged"}
     return [told[mark] for mark in marks_of_one(coverage, converged)]
 
 
 def doubts_of(measurements: pd.DataFrame) -> dict[str, Doubts]:
-    """Label -> its doubts, from `proxy`, `status` and, where they exist, `coverage`, `converged` and `repeat`;
-    labels whose measurements say nothing of either are left out.
+    """The doubts that measurements tell.
+
+    Args:
+        measurements: with `proxy`, `status` and, where they exist, `coverage`, `converged` and `repeat`.
+
+    Returns:
+        Label -> its doubts; labels whose measurements say nothing of either are left out.
     """
     if not {"coverage", "converged"} & set(measurements.columns):
         return {}
@@ -112,7 +134,7 @@ def marks_in(doubts: Mapping[str, Doubts], label: object) -> str:
     return found.marks if found is not None else ""
 
 
-def _truth(value: Any) -> bool | None:
+def _truth(value: object) -> bool | None:
     """True or False where it is one, also numpy's; None for anything else."""
     if isinstance(value, bool):
         return value

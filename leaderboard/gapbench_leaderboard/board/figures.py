@@ -14,7 +14,8 @@ import numpy as np
 import pandas as pd
 
 from gapbench_leaderboard.board.agreement import oriented_values
-from gapbench_leaderboard.board.ranked import ranked
+from gapbench_leaderboard.board.content import Entry
+from gapbench_leaderboard.board.ranked import Ranked, ranked
 from gapbench_leaderboard.scores import TableError
 
 FORMATS = ("svg", "png", "pdf")
@@ -27,7 +28,7 @@ def figures(
     population: pd.DataFrame,
     measurements: pd.DataFrame,
     scores: pd.DataFrame,
-    entries: Sequence[dict[str, Any]],
+    entries: Sequence[Entry],
     target: str = "gap",
     formats: Sequence[str] = ("svg", "png"),
     proxies: Sequence[str] = (),
@@ -35,7 +36,10 @@ def figures(
     """Write `ranking_<target>` and, for each of `proxies`, `scatter_<target>_<number>_<proxy>`.
 
     Scatters have a panel per task; colour is the width, the marker the family; converged networks only, as
-    ranked. Returns the paths written.
+    ranked.
+
+    Returns:
+        The paths written.
 
     Raises:
         TableError: matplotlib is missing, a format is unknown, the target was not scored, or a proxy has no
@@ -73,7 +77,7 @@ def figures(
     return written
 
 
-def _ranking(plt: Any, found: Any, target: str) -> Any:
+def _ranking(plt: Any, found: Ranked, target: str) -> Any:
     table = found.table[found.table["value"].notna()]
     figure, axes = plt.subplots(figsize=(5.5, 0.8 + 0.2 * max(1, len(table))), layout="constrained")
     for position, row in enumerate(table.to_dict("records")):

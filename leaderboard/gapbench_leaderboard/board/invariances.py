@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import pandas as pd
+
+from gapbench_leaderboard.board.content import Audit, AuditResult
 
 COLUMNS = ["proxy", "kind", "strength", "relative_change", "rank_correlation", "verdict", "reason"]
 
 
-def invariance_table(audit: Mapping[str, Any]) -> pd.DataFrame:
+def invariance_table(audit: Audit) -> pd.DataFrame:
     """One row per proxy, kind and strength of transformation; columns as in `COLUMNS`."""
     rows = [
         {"proxy": label, **{name: row.get(name) for name in COLUMNS[1:]}}
@@ -20,7 +21,7 @@ def invariance_table(audit: Mapping[str, Any]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
-def invariance_mark(rows: Sequence[Mapping[str, Any]]) -> str:
+def invariance_mark(rows: Sequence[AuditResult]) -> str:
     """`invariant 3/5`: unchanged under 3 of the 5 transformations that apply; empty if none applies."""
     applicable = [row for row in rows if row["verdict"] != "not applicable"]
     unchanged = sum(row["verdict"] == "invariant" for row in applicable)

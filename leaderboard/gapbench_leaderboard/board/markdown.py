@@ -4,33 +4,33 @@ from __future__ import annotations
 
 import html
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import pandas as pd
 
+from gapbench_leaderboard.board.content import Content
 from gapbench_leaderboard.board.document import baseline_labels
 from gapbench_leaderboard.board.doubts import Doubts, doubts_of
-from gapbench_leaderboard.board.numbers import exact, plain, rounded
-from gapbench_leaderboard.board.ranked import Ranked, ranked
-from gapbench_leaderboard.board.terminal import MARKS, UNDECIDED, marks_of
-
-HEADINGS = {
-    "value": "tau",
-    "low": "low",
-    "high": "high",
-    "within": "tau within width",
-    "pooled": "pooled tau",
-    "partial": "partial tau",
-    "with_width": "tau with width",
-    "seconds": "seconds",
-}
+from gapbench_leaderboard.board.marks import marks_of, meanings
+from gapbench_leaderboard.board.numbers import exact, plain_text, rounded
+from gapbench_leaderboard.board.ranked import Ranked, ranked, text_of
+from gapbench_leaderboard.board.terminal import UNDECIDED
+from gapbench_leaderboard.scoring.registry import DIGITS, HEADLINE, MARKDOWN, NETWORKS_AT
+from gapbench_leaderboard.scoring.registry import columns as columns_of
 
 
 def markdown_text(
-    content: Mapping[str, Any], population: pd.DataFrame, measurements: pd.DataFrame, scores: pd.DataFrame
+    content: Content, population: pd.DataFrame, measurements: pd.DataFrame, scores: pd.DataFrame
 ) -> str:
-    """The rankings of every target over all tasks and of `gap` (the first target) per task; statuses; and the
-    same rankings in full precision.
+    """The rankings as Markdown: of every target over all tasks, and of the first target per task.
+
+    Args:
+        content: the board's document.
+        population: one row per network.
+        measurements: one row per network and proxy.
+        scores: the long form.
+
+    Returns:
+        The text, with the statuses of the measurements, and the same rankings in full precision folded away.
     """
     suite = content["suite"]
     labels, doubts = baseline_labels(content["proxies"]), doubts_of(measurements)
@@ -78,7 +78,7 @@ def markdown_text(
     return "\n".join(lines) + "\n"
 
 
-def _standings(content: Mapping[str, Any]) -> list[str]:
+def _standings(content: Content) -> list[str]:
     """What stands behind each submitted proxy."""
     told = [e for e in content["proxies"] if e["standing"]["kind"] not in ("baseline", "built_in")]
     if not told:
@@ -98,7 +98,7 @@ def escape(value: object) -> str:
     return " ".join(text.split())
 
 
-def _scopes(content: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _scopes(content: Content) -> list[tuple[str, str]]:
     targets: Sequence[str] = content["targets"]
     tasks: Sequence[str] = content["tasks"]
     scopes = [(target, "") for target in targets]
@@ -107,7 +107,7 @@ def _scopes(content: Mapping[str, Any]) -> list[tuple[str, str]]:
     return scopes
 
 
-def _networks(population: pd.DataFrame, planned: Any) -> str:
+def _networks(population: pd.DataFrame, planned: int | None) -> str:
     counts = population["status"].value_counts()
     text = f"Networks: {len(population)}" + (f" of {planned} planned" if planned else "")
     return text + " (" + ", ".join(f"{count} {escape(status)}" for status, count in counts.items()) + ")."
@@ -116,31 +116,32 @@ def _networks(population: pd.DataFrame, planned: Any) -> str:
 def _table(
     found: Ranked, audit: Mapping[str, str], status: Mapping[str, list[str]], doubts: Mapping[str, Doubts]
 ) -> list[str]:
-    repeated = found.table["repeatability"].notna().any()
-    lines = ["| rank | proxy | tau | 95 % interval | within width | pooled | partial | with width |"]
-    lines[0] += " repeatable | networks | seconds | marks |" if repeated else " networks | seconds | marks |"
-    lines.append("|---:|---|---:|---|---:|---:|---:|---:|" + ("---:|" if repeated else "") + "---:|---:|---|")
-    if audit:
-        lines = [lines[0] + " audit |", lines[1] + "---|"]
+    shown = [
+        column
+        for column in columns_of(MARKDOWN)
+        if not column.optional or found.table[column.key].notna().any()
+    ]
+    split = sum(column.order < NETWORKS_AT for column in shown)
+    headings = [escape(column.heading_in(MARKDOWN)) for column in shown]
+    headings[split:split] = ["networks"]
+    lead, last = ["rank", "proxy", HEADLINE, "95 % interval"], ["marks", *(["audit"] if audit else [])]
+    lines = ["| " + " | ".join([*lead, *headings, *last]) + " |"]
+    lines.append("|---:|---|---:|---|" + "---:|" * len(headings) + "---|" * len(last))
     for row in found.table.to_dict("records"):
         interval = "" if row["low"] != row["low"] else f"[{rounded(row['low'])}, {rounded(row['high'])}]"
         name = escape(row["proxy"])
+        numbers = [text_of(column, row[column.key]) for column in shown]
+        numbers[split:split] = [f"{row['models']}/{'?' if found.networks is None else found.networks}"]
         cells = [
             _rank(row["rank"]),
             f"*{name}*" if row["baseline"] else name,
             rounded(row["value"]),
             interval,
-            rounded(row["within"]),
-            rounded(row["pooled"]),
-            rounded(row["partial"]),
-            rounded(row["with_width"]),
-            *([rounded(row["repeatability"])] if repeated else []),
-            f"{row['models']}/{'?' if found.networks is None else found.networks}",
-            rounded(row["seconds"]),
-            " ".join([*marks_of(row, doubts), *status.get(plain(row["proxy"]), [])]),
+            *numbers,
+            " ".join([*marks_of(row, doubts), *status.get(plain_text(str(row["proxy"])), [])]),
         ]
         if audit:
-            cells.append(audit.get(plain(row["proxy"]), ""))
+            cells.append(audit.get(plain_text(str(row["proxy"])), ""))
         lines.append("| " + " | ".join(cells) + " |")
     return lines
 
@@ -151,7 +152,7 @@ def _legend(found: Ranked, doubts: Mapping[str, Doubts]) -> list[str]:
         f"Ceiling, {name}: {rounded(value)}" + (f" [{rounded(low)}, {rounded(high)}]." if low == low else ".")
         for name, (value, low, high) in found.ceilings.items()
     ]
-    lines += [f"{mark}: {meaning}." for mark, meaning in MARKS.items() if mark in used]
+    lines += [f"{mark}: {meaning}." for mark, meaning in meanings().items() if mark in used]
     for label in found.table["proxy"]:
         told = doubts[str(label)].sentences if str(label) in doubts else []
         lines += [f"{escape(label)}: {'; '.join(told)}."] if told else []
@@ -165,14 +166,16 @@ def _legend(found: Ranked, doubts: Mapping[str, Doubts]) -> list[str]:
 
 
 def _exact_table(found: Ranked) -> list[str]:
-    lines = ["| proxy | " + " | ".join(HEADINGS.values()) + " |", "|---" * (1 + len(HEADINGS)) + "|"]
+    headings = {"value": HEADLINE, "low": "low", "high": "high"}
+    headings |= {column.key: escape(column.heading_in(DIGITS)) for column in columns_of(DIGITS)}
+    lines = ["| proxy | " + " | ".join(headings.values()) + " |", "|---" * (1 + len(headings)) + "|"]
     for row in found.table.to_dict("records"):
-        cells = [escape(row["proxy"]), *(exact(row[name]) for name in HEADINGS)]
+        cells = [escape(row["proxy"]), *(exact(row[name]) for name in headings)]
         lines.append("| " + " | ".join(cells) + " |")
     return lines
 
 
-def _statuses(content: Mapping[str, Any], measurements: pd.DataFrame) -> list[str]:
+def _statuses(content: Content, measurements: pd.DataFrame) -> list[str]:
     if "repeat" in measurements.columns:
         measurements = measurements[~(pd.to_numeric(measurements["repeat"], errors="coerce") > 0)]
     lines = ["| proxy | ok | not applicable | failed | most frequent reason |", "|---|---:|---:|---:|---|"]
@@ -184,7 +187,7 @@ def _statuses(content: Mapping[str, Any], measurements: pd.DataFrame) -> list[st
         cells = [str(int(counts.get(status, 0))) for status in ("ok", "not_applicable", "failed")]
         reasons = own["reason"].dropna().astype(str) if "reason" in own.columns else pd.Series(dtype=str)
         reasons = reasons[reasons != ""]
-        reason = escape(plain(reasons.value_counts().index[0])) if len(reasons) else ""
+        reason = escape(plain_text(reasons.value_counts().index[0])) if len(reasons) else ""
         lines.append(f"| {escape(entry['label'])} | " + " | ".join(cells) + f" | {reason} |")
     return lines
 

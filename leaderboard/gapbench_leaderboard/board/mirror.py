@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -10,31 +9,13 @@ from typing import Any
 
 import pandas as pd
 
-from gapbench_leaderboard.board.numbers import plain
+from gapbench_base.keys import text_key
+from gapbench_leaderboard.board.content import Content, Entry, Json, Suite
+from gapbench_leaderboard.board.numbers import plain, plain_members
 from gapbench_leaderboard.board.standing import standing
+from gapbench_leaderboard.scoring.registry import HEADLINE, MIRROR, estimators
 
 IDENTITY = ("proxy", "version", "options", "higher_means")
-ESTIMATORS = (
-    "rank",
-    "tau",
-    "tau_within",
-    "tau_b",
-    "tau_partial",
-    "tau_with_width",
-    "tau_true_gap",
-    "granulated",
-    "K",
-    "sign_error",
-    "r2",
-    "mae",
-    "coverage",
-    "repeatability",
-    "unreliable",
-    "simpson",
-    "p_random",
-    "seconds",
-)
-"""Numbers of a run's summary; all others are in the leaderboard's tables."""
 
 
 @dataclass(frozen=True)
@@ -44,63 +25,64 @@ class Record:
     identifier: str
     name: str
     kind: str
-    config: dict[str, Any]
+    config: dict[str, Json]
     summary: dict[str, float | int]
     tags: tuple[str, ...]
 
     def as_dict(self) -> dict[str, Any]:
+        """As JSON can hold it."""
         return asdict(self)
 
 
-def entry_records(document: Mapping[str, Any], scores: pd.DataFrame) -> list[Record]:
+def entry_records(document: Content, scores: pd.DataFrame) -> list[Record]:
     """A record per entry of a board's document, in its order.
 
     The summary's keys are `target/scope/estimator` with the scope `all` (mean over tasks) or the task's name
     (`/` and `%` in it as `%2F` and `%25`, a task of the name `all` as `%61ll`); where an interval exists, also
-    `.../estimator_low` and `..._high`; `.../models` counts the networks. What is undefined is absent: numbers
-    stay numbers.
+    `.../estimator_low` and `..._high`; `.../models` counts the networks.
+
+    Returns:
+        Numbers stay numbers; what is undefined is absent.
     """
     suite = document["suite"]
-    chosen = scores[(scores["family"].fillna("") == "") & scores["estimator"].isin(ESTIMATORS)]
+    shown = [estimator.name for estimator in estimators(MIRROR)]
+    chosen = scores[(scores["family"].fillna("") == "") & scores["estimator"].isin(shown)]
     by_proxy = {str(proxy): rows for proxy, rows in chosen.groupby("proxy", sort=False)}
     return [_record(entry, suite, by_proxy.get(entry["label"])) for entry in document["proxies"]]
 
 
-def leaderboard_identifier(suite: Mapping[str, Any]) -> str:
+def leaderboard_identifier(suite: Suite) -> str:
     """The identifier of the run that holds a suite's tables."""
     return identifier({"leaderboard": suite.get("name"), "version": suite.get("version"), **_text_of(suite)})
 
 
-def _text_of(suite: Mapping[str, Any]) -> dict[str, Any]:
-    """What tells suites of one name and version, and populations of one suite apart, so that none takes another's
-    place.
-    """
+def _text_of(suite: Suite) -> dict[str, str]:
+    """What tells suites of one name and version, and populations of one suite, apart."""
     text = {"suite_fingerprint": suite["fingerprint"]} if suite.get("fingerprint") else {}
     population = (suite.get("population") or {}).get("fingerprint")
     return text | ({"population": population} if population else {})
 
 
-def made_with(suite: Mapping[str, Any]) -> dict[str, Any]:
+def made_with(suite: Suite) -> dict[str, Json]:
     """What a run says beside its identity of the population that it is about, where a board knows it."""
-    known = suite.get("population") or {}
+    known: Mapping[str, object] = suite.get("population") or {}
     found = {
         f"population_{name}": known[name]
         for name in ("words", "networks", "planned", "date")
         if name in known
     }
     found |= {name: known[name] for name in ("gapbench", "devices") if known.get(name)}
-    return plain(found | ({"made_with": suite["made_with"]} if suite.get("made_with") else {}))
+    found |= {"made_with": suite["made_with"]} if suite.get("made_with") else {}
+    return plain_members(found)
 
 
-def is_trial(suite: Mapping[str, Any]) -> bool:
+def is_trial(suite: Suite) -> bool:
     """Whether some of the suite's networks are missing; a board that does not say is no trial."""
     return (suite.get("population") or {}).get("complete") is False
 
 
-def group(suite: Mapping[str, Any]) -> str:
-    """The group of all runs of one population: suite, version, the population's fingerprint, and whether it is a
-    trial.
-    """
+def group(suite: Suite) -> str:
+    """The group of all runs of one population: suite, version, fingerprint, and whether it is a trial."""
     fingerprint = (suite.get("population") or {}).get("fingerprint")
     parts = [
         f"{suite.get('name')}-v{suite.get('version')}"[:96],
@@ -109,24 +91,24 @@ def group(suite: Mapping[str, Any]) -> str:
     return "-".join([*parts, *(["trial"] if is_trial(suite) else [])])
 
 
-def population_tags(suite: Mapping[str, Any]) -> tuple[str, ...]:
+def population_tags(suite: Suite) -> tuple[str, ...]:
     """Tags of every run of a population."""
     return (f"{suite.get('name')}-v{suite.get('version')}"[:64], *(("trial",) if is_trial(suite) else ()))
 
 
-def identifier(identity: Mapping[str, Any]) -> str:
+def identifier(identity: Mapping[str, object]) -> str:
     """16 hexadecimal digits that depend on the content alone."""
-    text = json.dumps(plain(dict(identity)), sort_keys=True, ensure_ascii=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return text_key(json.dumps(plain_members(identity), sort_keys=True, ensure_ascii=True))
 
 
-def _record(entry: Mapping[str, Any], suite: Mapping[str, Any], rows: pd.DataFrame | None) -> Record:
+def _record(entry: Entry, suite: Suite, rows: pd.DataFrame | None) -> Record:
+    told: Mapping[str, object] = entry
     identity = {
         "suite": suite.get("name"),
         "suite_version": suite.get("version"),
         **_text_of(suite),
         "label": entry["label"],
-        **{key: entry.get(key) for key in IDENTITY},
+        **{key: told.get(key) for key in IDENTITY},
     }
     summary: dict[str, float | int] = {}
     for row in [] if rows is None else rows.to_dict("records"):
@@ -135,22 +117,18 @@ def _record(entry: Mapping[str, Any], suite: Mapping[str, Any], rows: pd.DataFra
             number = plain(row[column])
             if isinstance(number, (int, float)):
                 summary[f"{scope}/{row['estimator']}{suffix}"] = number
-        if row["estimator"] == "tau":
+        if row["estimator"] == HEADLINE:
             summary[f"{scope}/models"] = int(row["models"])
     return Record(
         identifier=identifier(identity),
         name=str(entry["label"])[:128],
         kind="entry",
         config={
-            **plain(identity),
+            **plain_members(identity),
             **made_with(suite),
             "standing": standing(entry).words,
-            **{key: plain(entry.get(key)) for key in ("summary", "reference")},
-            **{
-                key: plain(entry[key])
-                for key in ("authors", "source_sha256", "measured_on")
-                if entry.get(key)
-            },
+            **{key: plain(told.get(key)) for key in ("summary", "reference")},
+            **{key: plain(told[key]) for key in ("authors", "source_sha256", "measured_on") if told.get(key)},
         },
         summary=summary,
         tags=(
@@ -161,12 +139,12 @@ def _record(entry: Mapping[str, Any], suite: Mapping[str, Any], rows: pd.DataFra
     )
 
 
-def _scope(task: Any) -> str:
+def _scope(task: object) -> str:
     """`all` for the mean over tasks, and nothing else."""
     name = _part(task)
     return "%61ll" if name == "all" else name or "all"
 
 
-def _part(name: Any) -> str:
+def _part(name: object) -> str:
     """A name as one part of a key."""
     return str(plain(name) or "").replace("%", "%25").replace("/", "%2F")

@@ -10,15 +10,24 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from gapbench_leaderboard.board.content import Cells, Json
 
-def plain(value: Any) -> Any:
-    """A cell of a table as a plain Python value: bool, int, float, str, or None where it is missing.
+TableRow = Mapping[Any, Any]
+"""A row of a table, by column; pandas does not say of which type its cells are."""
+
+
+def plain(value: object) -> Json:
+    """A cell of a table as a plain Python value.
 
     Infinities become the texts "inf" and "-inf", which JSON can hold; lone surrogates, which UTF-8 cannot,
     are replaced.
+
+    Returns:
+        A bool, int, float or str, None where the cell is missing; of lists and tables, lists and
+        dictionaries of such.
     """
     if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode("utf-8")
+        return plain_text(value)
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, np.bool_):
@@ -31,7 +40,7 @@ def plain(value: Any) -> Any:
             return None
         return number if math.isfinite(number) else repr(number)
     if isinstance(value, Mapping):
-        return {str(plain(str(key))): plain(entry) for key, entry in value.items()}
+        return plain_members(value)
     if isinstance(value, (list, tuple, np.ndarray)):
         return [plain(entry) for entry in value]
     if type(value).__name__ in ("NAType", "NaTType"):  # pandas.NA, pandas.NaT
@@ -39,7 +48,17 @@ def plain(value: Any) -> Any:
     return plain(str(value))
 
 
-def plain_cells(column: pd.Series[Any]) -> list[Any]:
+def plain_text(text: str) -> str:
+    """A text without lone surrogates."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def plain_members(table: Mapping[Any, object]) -> dict[str, Json]:
+    """`plain` of every member."""
+    return {plain_text(str(key)): plain(entry) for key, entry in table.items()}
+
+
+def plain_cells(column: pd.Series[Any]) -> Cells:
     """`plain` of every cell of a column."""
     kind = column.dtype.kind
     if kind in "iu" and isinstance(column.dtype, np.dtype):
@@ -50,7 +69,7 @@ def plain_cells(column: pd.Series[Any]) -> list[Any]:
         for position in np.flatnonzero(~np.isfinite(values)):
             cells[position] = plain(cells[position])
         return cells
-    known: dict[str, Any] = {}
+    known: dict[str, Json] = {}
     cells = []
     for value in column.tolist():
         if type(value) is str:
@@ -62,7 +81,7 @@ def plain_cells(column: pd.Series[Any]) -> list[Any]:
     return cells
 
 
-def exact(value: Any) -> str:
+def exact(value: object) -> str:
     """The text of a cell in full precision: `repr` of floats, which reads back as the same number."""
     value = plain(value)
     if value is None:
@@ -70,14 +89,18 @@ def exact(value: Any) -> str:
     return repr(value) if isinstance(value, float) else str(value)
 
 
-def rounded(value: Any, digits: int = 3) -> str:
-    """A number rounded for people; an en dash where it is missing; no minus before zero.
+def rounded(value: object, digits: int = 3) -> str:
+    """A number rounded for people.
 
     Ties go away from zero, as in the page's script: tau is a fraction, so that ties such as 0.3125 occur.
+
+    Returns:
+        The number with so many decimal digits, without a minus before zero; an en dash where it is
+        missing.
     """
     value = plain(value)
-    if value is None or isinstance(value, str):
-        return value or "–"
+    if not isinstance(value, int | float):
+        return str(value or "–")
     with localcontext(prec=400, rounding=ROUND_HALF_UP):
         text = f"{Decimal(value):.{digits}f}"
     return text.lstrip("-") if float(text) == 0 else text

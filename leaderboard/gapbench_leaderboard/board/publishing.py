@@ -20,6 +20,7 @@ from typing import Any
 
 import pandas as pd
 
+from gapbench_leaderboard.board.content import Columns, Suite
 from gapbench_leaderboard.board.document import baseline_labels
 from gapbench_leaderboard.board.document_file import read_document
 from gapbench_leaderboard.board.mirror import (
@@ -39,8 +40,10 @@ from gapbench_leaderboard.scores import TableError
 
 @dataclass(frozen=True)
 class Published:
-    """`runs` identifiers written; `folder` of the offline directory or None; `command` that uploads it; `why`
-    it is offline, in words.
+    """What was published, and how.
+
+    `runs`: identifiers written; `folder`: of the offline directory, or None; `command`: that uploads
+    it; `why`: it is offline, in words.
     """
 
     runs: tuple[str, ...]
@@ -63,13 +66,23 @@ def publish(
 ) -> Published:
     """Publish the board in a folder: one run per entry, one for the leaderboard, under stable identifiers.
 
-    Publishing again updates the same runs; after a kill it completes them. Online, everything must be done
-    within `seconds`; what is not, and everything where wandb cannot be reached, is written to an offline
-    directory within `folder`, which replaces an earlier offline copy of the same runs.
+    Publishing again updates the same runs; after a kill it completes them. What is not done in time,
+    and everything where wandb cannot be reached, is written to an offline directory, which replaces an
+    earlier offline copy of the same runs.
 
     Args:
-        weights, database: folder of the networks' weights and the run's database, for an artifact of their own.
+        board: folder of the board.
+        project: wandb's project.
+        entity: its owner; wandb's default if not given.
+        offline: whether to write offline in any case.
+        folder: of wandb's files, in which the offline directory is made.
+        seconds: within which everything online must be done.
+        weights: folder of the networks' weights, for an artifact of their own.
+        database: of the run, for the same artifact.
         sources: texts that go into the board's artifact, by their paths in it (entries, code of proxies).
+
+    Returns:
+        What was published, and the command that uploads what was written offline.
 
     Raises:
         TableError: if `board` holds no board, or the project's name cannot be used.
@@ -83,7 +96,11 @@ def publish(
 
 
 def check_project(project: str) -> None:
-    """Raises TableError for a name that wandb does not take for a project."""
+    """Refuse a name that wandb does not take for a project.
+
+    Raises:
+        TableError: if it is one.
+    """
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.\- ]{0,127}", project):
         raise TableError(
             f"--wandb-project {project!r}: use letters, digits, '-', '_', '.', a letter or digit first, "
@@ -93,6 +110,9 @@ def check_project(project: str) -> None:
 
 def snapshot(database: Path, copy: Path) -> Path:
     """A whole copy of a database that may be in use: rows may lie in the log beside the file.
+
+    Returns:
+        The path of the copy.
 
     Raises:
         TableError: if there is none, or it is damaged.
@@ -192,7 +212,7 @@ def specify(
     }
 
 
-def aliases(suite: Mapping[str, Any]) -> list[str]:
+def aliases(suite: Suite) -> list[str]:
     """The aliases of a board's artifacts: of the suite's version, and of the population where it is known."""
     fingerprint = (suite.get("population") or {}).get("fingerprint")
     version = artifact_names(str(suite.get("name")), str(suite.get("version")))[2]
@@ -200,8 +220,12 @@ def aliases(suite: Mapping[str, Any]) -> list[str]:
 
 
 def artifact_names(suite: str, version: str | None, trial: bool = False) -> tuple[str, str, str]:
-    """The names of the board's and the population's artifact, and the alias of a version of the suite. Those of a
-    trial have names of their own, so that who asks for the latest of a suite never gets one.
+    """The names of the artifacts of a suite.
+
+    Those of a trial have names of their own, so that who asks for the latest of a suite never gets one.
+
+    Returns:
+        The names of the board's and of the population's artifact, and the alias of the version.
     """
     kind = "trial" if trial else "board"
     board = re.sub(r"[^A-Za-z0-9_.\-]", "-", f"gapbench-{kind}-{suite}")[:120]
@@ -259,7 +283,7 @@ def in_bounded_time(module: str, specification: Mapping[str, Any], seconds: floa
         return log.read_text(encoding="utf-8", errors="replace").splitlines()
 
 
-def _end(process: subprocess.Popen[Any]) -> None:
+def _end(process: subprocess.Popen[bytes]) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
@@ -270,5 +294,5 @@ def _table(frame: pd.DataFrame) -> dict[str, Any]:
     return {"columns": [str(name) for name in frame.columns], "rows": [list(row) for row in zip(*columns)]}
 
 
-def _length(table: Mapping[str, Any]) -> int:
+def _length(table: Columns) -> int:
     return len(table["cell"] if isinstance(table["cell"], list) else table["cell"]["codes"])

@@ -30,8 +30,16 @@ def pull(
     Nothing appears at `folder` before everything is there.
 
     Args:
+        suite: its name.
+        project: wandb's project.
+        entity: its owner; wandb's default if not given.
         version: of the suite; the latest that was published if not given.
         trial: an incomplete population; without it only complete ones are fetched.
+        folder: that must not exist, or be empty.
+        seconds: that the download may take.
+
+    Returns:
+        The folder.
 
     Raises:
         TableError: if the folder exists and is not empty, wandb cannot be reached, or it has no such artifact.

@@ -7,27 +7,17 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from gapbench_leaderboard.board.numbers import rounded
 from gapbench_leaderboard.scores import BASELINES, MEASURED_BASELINES, TableError, ranking
-
-BESIDE = {
-    "within": "tau_within",
-    "pooled": "tau_b",
-    "partial": "tau_partial",
-    "with_width": "tau_with_width",
-    "repeatability": "repeatability",
-    "true_gap": "tau_true_gap",
-    "granulated": "granulated",
-    "simpson": "simpson",
-    "few_distinct": "few_distinct",
-    "seconds": "seconds",
-}
-"""Columns beside the headline and their estimators."""
-WHOLE = ("few_distinct", "seconds")
-"""Estimators that are one number for all networks, in whatever scope they are shown."""
-
-
-LIKE_WIDTH = 0.8
-"""|tau| with the width within families, from which a proxy is marked: its order is much that of the width."""
+from gapbench_leaderboard.scoring.registry import (
+    DIGITS,
+    HEADLINE,
+    MARKDOWN,
+    RANKING,
+    TERMINAL,
+    Estimator,
+    estimators,
+)
 
 
 @dataclass(frozen=True)
@@ -58,9 +48,12 @@ def ranked(
     family: str = "",
     baselines: Collection[str] = MEASURED_BASELINES,
 ) -> Ranked | None:
-    """The ranking of a scope with the columns of `BESIDE` (and `within_low`, ... where intervals exist).
+    """The ranking of a scope with the columns that stand beside the headline.
 
-    None where the scores hold nothing for that scope. `baseline` is True also for measured baselines.
+    Returns:
+        The columns of `scores.ranking` and, for every estimator that a ranking shows or marks, its `key`,
+        `<key>_low` and `<key>_high`; `baseline` is True also for measured baselines. None where the scores hold
+        nothing for that scope.
     """
     try:
         table = ranking(scores, target=target, task=task, family=family)
@@ -71,10 +64,10 @@ def ranked(
     scope = scope.assign(proxy=text.loc[scope.index, "proxy"])
     everywhere = scores[(scores["target"] == target) & (text["task"] == "") & (text["family"] == "")]
     everywhere = everywhere.assign(proxy=text.loc[everywhere.index, "proxy"])
-    for column, estimator in BESIDE.items():
-        own = everywhere if estimator in WHOLE else scope
-        rows = own[own["estimator"] == estimator].drop_duplicates("proxy").set_index("proxy")
-        for name, source in ((column, "value"), (f"{column}_low", "low"), (f"{column}_high", "high")):
+    for estimator in _beside(table.columns):
+        own, key = everywhere if estimator.whole else scope, estimator.key
+        rows = own[own["estimator"] == estimator.name].drop_duplicates("proxy").set_index("proxy")
+        for name, source in ((key, "value"), (f"{key}_low", "low"), (f"{key}_high", "high")):
             table[name] = rows[source].reindex(table["proxy"]).to_numpy(dtype=float)
     table["baseline"] = table["proxy"].isin([*BASELINES, *baselines])
     table = table.sort_values("baseline", kind="stable").reset_index(drop=True)
@@ -87,3 +80,20 @@ def ranked(
             first = row.iloc[0]
             ceilings[name] = (float(first["value"]), float(first["low"]), float(first["high"]))
     return Ranked(table, int(networks.iloc[0]) if len(networks) else None, ceilings)
+
+
+def _beside(known: Collection[str]) -> list[Estimator]:
+    """The estimators that some ranking shows or marks, without those that it has already."""
+    shown = (RANKING, TERMINAL, MARKDOWN, DIGITS)
+    return [
+        estimator
+        for estimator in estimators()
+        if (estimator.mark or any(place in estimator.shown_in for place in shown))
+        and estimator.name != HEADLINE
+        and estimator.name not in known
+    ]
+
+
+def text_of(estimator: Estimator, value: object) -> str:
+    """A value of an estimator, rounded as its form asks for."""
+    return rounded(value, 0 if estimator.form == "count" else 3)

@@ -23,6 +23,9 @@ def read_scores(path: Path) -> pd.DataFrame:
     Names stay text whatever they look like ("NA", "007", ""); numbers are those that were written, to the
     last digit.
 
+    Returns:
+        The columns `scores.COLUMNS`; missing numbers are NaN.
+
     Raises:
         TableError: if there is no such file, it is not a board's scores, or it is damaged: cut off, or with
             two rows for one number.

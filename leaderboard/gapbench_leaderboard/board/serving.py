@@ -22,6 +22,9 @@ class _Quiet(SimpleHTTPRequestHandler):
 def server(board: Path, port: int = 0) -> ThreadingHTTPServer:
     """A server of the board's files on the loopback address, which no other machine can reach.
 
+    Returns:
+        A server that does not serve yet.
+
     Raises:
         TableError: if there is no page, or the port is taken.
     """

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+
+from gapbench_leaderboard.board.content import Entry, Verification
 
 CLAIMED = "Submitted: measured by its author, not verified."
 OUTCOMES = {
@@ -14,12 +14,26 @@ OUTCOMES = {
     "undecided": "Submitted; measured again, but its scores cannot be compared",
 }
 """Latest outcomes other than confirmed, and how they are said."""
+ABOUT = {
+    "verified": "Submitted, and measured again by gapbench verify, which bore it out; the details say on "
+    "which networks.",
+    "other population": "Submitted, and measured on other networks than those of this board.",
+    "claimed": CLAIMED,
+    "not contradicted": "Submitted; its score on fresh networks is compatible with the claim, but its "
+    "interval contains 0.",
+    "contradicted": "Submitted; its score on fresh networks is significantly smaller than claimed, or of "
+    "the other sign.",
+    "refuted": "Submitted; measured again on the same networks with other values.",
+    "undecided": "Submitted; measured again, but its scores cannot be compared.",
+}
+"""What the page says of each kind, where an entry does not say it itself."""
 
 
 @dataclass(frozen=True)
 class Standing:
-    """`kind`: baseline, built_in, claimed, verified, or a key of `OUTCOMES`; `tags` for a mirror, `words` for
-    people.
+    """What stands behind an entry.
+
+    `kind`: baseline, built_in, claimed, verified, or a key of `OUTCOMES`; `tags` for a mirror, `words` for people.
     """
 
     kind: str
@@ -27,14 +41,14 @@ class Standing:
     words: str
 
 
-def standing(entry: Mapping[str, Any]) -> Standing:
+def standing(entry: Entry) -> Standing:
     """The standing of an entry of a board's document."""
     if entry.get("baseline"):
         return Standing("baseline", ("baseline",), "A baseline, not ranked.")
     if not entry.get("submitted") and "verified" not in entry:
         return Standing("built_in", ("built_in",), "Comes with gapbench; measured by who made the run.")
-    found = [v for v in entry.get("verifications") or () if isinstance(v, Mapping)]
-    last = found[-1] if found else {}
+    found = [v for v in entry.get("verifications") or () if isinstance(v, dict)]
+    last: Verification = found[-1] if found else {}
     details = _details(last)
     if entry.get("verified"):
         tags = ("verified", *(("verified_by_" + str(last["role"]),) if last.get("role") else ()))
@@ -45,11 +59,11 @@ def standing(entry: Mapping[str, Any]) -> Standing:
     return Standing("claimed", ("claimed",), CLAIMED)
 
 
-def _networks(last: Mapping[str, Any]) -> tuple[str, ...]:
+def _networks(last: Verification) -> tuple[str, ...]:
     return (str(last["kind"]),) if last.get("kind") else ()
 
 
-def _details(last: Mapping[str, Any]) -> str:
+def _details(last: Verification) -> str:
     """`, by its author, on the same networks, 2026-01-02`; what was not recorded is said to be so."""
     if not last:
         return ", it is not recorded by whom and on which networks"

@@ -17,11 +17,14 @@ KEYS = ("WANDB_API_KEY", "WANDB_IDENTITY_TOKEN_FILE")
 
 
 def unreachable() -> str | None:
-    """Why wandb cannot be used online, in words; None where there is a key and the server answers.
+    """Why wandb cannot be used online, in words.
 
     Mode, server and key are those that wandb itself would take: from the environment, else from its settings
     files (`wandb offline`, `wandb login --host`), the key also from netrc. Where a proxy leads to the
     server, the proxy must answer.
+
+    Returns:
+        The reason, or None where there is a key and the server answers.
     """
     settings = settings_files()
     mode = os.environ.get("WANDB_MODE") or settings.get("mode", "")
@@ -62,7 +65,14 @@ def settings_files() -> dict[str, str]:
 
 
 def _host_and_port(address: str) -> tuple[str, int]:
-    """Raises ValueError where the address has no host or a port that is no number."""
+    """Where a server listens.
+
+    Returns:
+        Host and port.
+
+    Raises:
+        ValueError: where it has no host, or a port that is no number.
+    """
     parts = urlsplit(address)
     if not parts.hostname:
         raise ValueError(f"{address!r} has no host")

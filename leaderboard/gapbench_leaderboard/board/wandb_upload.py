@@ -1,7 +1,7 @@
 """Writes records to wandb, in a process of its own that its parent may end: `python -m ... SPECIFICATION`.
 
-The only module that imports wandb. A line `done IDENTIFIER` on standard output says that a run is
-complete, a line `error ...` why the rest is not.
+With `wandb_download` the only module that imports wandb. A line `done IDENTIFIER` on standard output says
+that a run is complete, a line `error ...` why the rest is not.
 """
 
 from __future__ import annotations

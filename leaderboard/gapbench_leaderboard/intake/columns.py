@@ -16,18 +16,22 @@ _INT64 = range(-(2**63), 2**63)
 
 
 def column_of(
-    name: str, cells: Sequence[Any], style: NumberFormat, as_text: bool = False, parse: bool = True
+    name: str, cells: Sequence[object], style: NumberFormat, as_text: bool = False, parse: bool = True
 ) -> tuple[pd.Series[Any], list[str]]:
-    """A column, and notes on it.
+    """A column of cells that were read from a file.
 
     Numbers only: int64 or float64, or exact Python integers where these would round. True and false only:
     bool. Words that mean "missing" stay words ("NA" may be a level of an axis); empty cells are NaN.
 
     Args:
+        name: of the column.
         cells: texts, or values where the kind of file has them.
         style: how numbers are written in texts.
         as_text: no cell is a number, whatever it looks like.
         parse: whether texts may be numbers; False where the file tells texts from numbers.
+
+    Returns:
+        The column, and notes on it.
     """
     if as_text:
         texts = [float("nan") if is_empty(cell) else str(cell).strip() for cell in cells]
@@ -44,7 +48,7 @@ def column_of(
         and present
         and parse
     ):
-        values = [v if is_empty(v) else _TRUTH[v.strip().lower()] for v in values]
+        values = [v if is_empty(v) else _TRUTH[str(v).strip().lower()] for v in values]
         present = [value for value in values if not is_empty(value)]
     numeric = [isinstance(v, int | float | np.number) and not isinstance(v, bool | np.bool_) for v in present]
     if all(numeric):
@@ -62,28 +66,28 @@ def column_of(
     return pd.Series(kept, dtype=None if alike else object), notes
 
 
-def _value(cell: Any, style: NumberFormat) -> Any:
+def _value(cell: object, style: NumberFormat) -> object:
     if not isinstance(cell, str) or not cell.strip():
         return cell
     number = style.read(cell)
     return cell if number is None else number
 
 
-def _text(value: Any) -> Any:
+def _text(value: object) -> object:
     return value.strip() if isinstance(value, str) else value
 
 
-def _numbers(values: Sequence[Any], present: Sequence[Any]) -> pd.Series[Any]:
-    whole = all(isinstance(value, int | np.integer) for value in present)
-    if whole and len(present) == len(values) and all(int(value) in _INT64 for value in present):
+def _numbers(values: Sequence[object], present: Sequence[object]) -> pd.Series[Any]:
+    whole = [int(value) for value in present if isinstance(value, int | np.integer)]
+    if len(whole) == len(present) == len(values) and all(value in _INT64 for value in whole):
         return pd.Series(values, dtype=np.int64)
-    large = any(isinstance(value, int | np.integer) and abs(int(value)) > EXACT for value in present)
+    large = any(abs(value) > EXACT for value in whole)
     filled = [float("nan") if is_empty(value) else value for value in values]
     return pd.Series(filled, dtype=object if large else np.float64)
 
 
 def _mixed_percentages(
-    name: str, cells: Sequence[Any], values: Sequence[Any], style: NumberFormat
+    name: str, cells: Sequence[object], values: Sequence[object], style: NumberFormat
 ) -> list[str]:
     """A column of percentages in which some number has no percent sign cannot be trusted."""
     shares = [isinstance(cell, str) and style.is_percentage(cell) for cell in cells]

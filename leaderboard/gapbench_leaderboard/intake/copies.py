@@ -25,7 +25,7 @@ def copies(frame: pd.DataFrame) -> NDArray[np.bool_]:
     return pd.DataFrame(np.column_stack(codes)).duplicated().to_numpy()
 
 
-def named_rows(rows: Sequence[Any] | NDArray[np.intp]) -> str:
+def named_rows(rows: Sequence[int] | NDArray[np.intp]) -> str:
     """Positions from 0 as data rows for a message, the first of many."""
     first = ", ".join(str(int(row) + 1) for row in rows[:_MOST_NAMED])
     return f"data row{'s' if len(rows) > 1 else ''} {first}{', ...' if len(rows) > _MOST_NAMED else ''}"

@@ -25,6 +25,9 @@ class Grid:
 def delimiter_of(text: str) -> str:
     """The sign that a user names: itself, or "tab", "semicolon", "comma", "pipe", "space".
 
+    Returns:
+        One character.
+
     Raises:
         TableError: if it is no single sign.
     """
@@ -36,6 +39,9 @@ def delimiter_of(text: str) -> str:
 
 def split(text: str, delimiter: str, file: str) -> Grid:
     """The cells of a text.
+
+    Returns:
+        Headings, rows and notes.
 
     Raises:
         TableError: for an empty text, another delimiter than that, two columns of a name, rows that are longer
@@ -54,6 +60,9 @@ def split(text: str, delimiter: str, file: str) -> Grid:
 
 def grid(lines: list[list[object]], file: str) -> Grid:
     """Headings from the first line, the others brought to its length; columns without heading get a name.
+
+    Returns:
+        Headings, rows and notes.
 
     Raises:
         TableError: for two columns of a name, or rows that are longer than the first.

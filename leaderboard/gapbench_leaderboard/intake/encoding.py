@@ -17,10 +17,13 @@ _MARKS = (
 
 
 def decoded(data: bytes, file: str) -> tuple[str, list[str]]:
-    """The text of a file, and notes for whoever reads the scores.
+    """The text of a file, with notes for whoever reads the scores.
 
     UTF-8 (with a byte order mark or not), UTF-16 and UTF-32; what is none of these is Windows-1252 (western
     Europe), which every byte means something in, so that the note says it.
+
+    Returns:
+        The text, and the notes.
 
     Raises:
         TableError: if the bytes are not of the encoding that they begin with, or are no text.

@@ -11,6 +11,9 @@ from gapbench_leaderboard.intake.delimited import Grid, grid
 def read_workbook(file: Path) -> Grid:
     """The cells of the first sheet that has any; formulas count as the values that were stored with them.
 
+    Returns:
+        Headings, rows and notes.
+
     Raises:
         TableError: if openpyxl is not installed, the file is no workbook, or its sheets are empty.
     """

@@ -15,12 +15,15 @@ from gapbench_leaderboard.statistics.quantities import Quantity, quantity
 
 
 def default_measures(
-    frame: pd.DataFrame, used: Collection[Any], style: NumberFormat | None = None
+    frame: pd.DataFrame, used: Collection[object], style: NumberFormat | None = None
 ) -> tuple[list[str], list[str]]:
-    """The numeric columns that have no other part in the scores, and notes on all that are left out.
+    """The numeric columns that have no other part in the scores, with notes on all that are left out.
 
     A column that is numbers but for a few cells is not scored: what "diverged" is worth is not for us to say.
     The note names the first such cell, and the option that reads it if there is one.
+
+    Returns:
+        The names of the columns that are scored, and the notes.
     """
     names: list[str] = []
     notes: list[str] = []

@@ -122,7 +122,7 @@ def _table(grid: Grid, style: NumberFormat, texts: Collection[str]) -> tuple[pd.
 
 
 def _columns(
-    cells: dict[str, list[Any]], style: NumberFormat, texts: Collection[str], parse: bool = True
+    cells: dict[str, list[object]], style: NumberFormat, texts: Collection[str], parse: bool = True
 ) -> tuple[pd.DataFrame, list[str]]:
     notes: list[str] = []
     columns: dict[str, pd.Series[Any]] = {}
@@ -165,9 +165,9 @@ def _parquet(file: Path, style: NumberFormat) -> tuple[pd.DataFrame, list[str]]:
     return table.assign(**{name: read[name] for name in texts}), notes
 
 
-def _json_lines(text: str) -> dict[str, list[Any]]:
+def _json_lines(text: str) -> dict[str, list[object]]:
     """One object per line. Not by pandas, which guesses dates from names (`train_time`) and rounds numbers."""
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, object]] = []
     for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
             continue
@@ -187,7 +187,7 @@ def _json_lines(text: str) -> dict[str, list[Any]]:
     return {name: [row.get(name) for row in rows] for name in names}
 
 
-def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _distinct(pairs: list[tuple[str, object]]) -> dict[str, object]:
     """The members of an object; pandas would keep the last of two of one name and say nothing."""
     found = dict(pairs)
     if len(found) < len(pairs):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
@@ -22,10 +23,13 @@ def is_unnamed(name: object) -> bool:
 
 
 def counts_rows(series: pd.Series[Any], name: object) -> bool:
-    """True for a column that numbers the rows, sorted since or not.
+    """Whether a column numbers the rows, sorted since or not.
 
     Without a heading, and under pandas' own names for an index, any distinct whole numbers do (a part of a
     table keeps the numbers of its rows); under other names that are used for it, those from 0 or 1 on.
+
+    Returns:
+        True for such a column.
     """
     found = quantity(series, name)
     values = found.values
@@ -38,6 +42,6 @@ def counts_rows(series: pd.Series[Any], name: object) -> bool:
     return bool(consecutive) and _NUMBERING.fullmatch(str(name).strip()) is not None
 
 
-def row_numbers(frame: pd.DataFrame) -> list[Any]:
+def row_numbers(frame: pd.DataFrame) -> list[Hashable]:
     """The columns of a table that number its rows."""
     return [name for k, name in enumerate(frame.columns) if counts_rows(frame.iloc[:, k], name)]

@@ -26,6 +26,9 @@ def axis_values(column: pd.Series, target: NDArray[np.float64]) -> pd.Series:
     Args:
         column: the cells of the axis.
         target: shape (rows,), in the same order, itself independent of the spelling.
+
+    Returns:
+        Numbers, or levels that stand for the cells, with the index of `column`.
     """
     own = column.astype(object).tolist()
     if not isinstance(column.dtype, pd.CategoricalDtype) and not any(

@@ -20,6 +20,9 @@ def left_out(
     Reasons, the first that holds: the population's status (`not_converged`, `diverged`, `failed`),
     `<target> not finite`, `not measured` (no row at all), the measurement's status (`not_applicable`,
     `failed`), `value not finite`.
+
+    Returns:
+        The columns `COLUMNS`; `models` counts the networks.
     """
     cells = population[["cell"]].copy()
     cells["task"] = population["task"].astype(str)

@@ -23,7 +23,7 @@ RESOLUTION = 1e-9
 
 
 def baselines(study: Study, seed: int) -> dict[str, NDArray[np.float64]]:
-    """Values of the baseline rows, each of shape (networks,).
+    """Values of the baseline rows.
 
     width: the width multiplier, where the table has one.
     hyperparameter_oracle: ridge regression of the target on family, width and all axes with pairwise
@@ -31,6 +31,9 @@ def baselines(study: Study, seed: int) -> dict[str, NDArray[np.float64]]:
         predicts.
     noisy_oracle: the target plus Gaussian noise of half its standard deviation within the task, whatever the
         order of the rows.
+
+    Returns:
+        Name -> values, each of shape (networks,).
     """
     rows: dict[str, NDArray[np.float64]] = {}
     if WIDTH in study.networks.columns and pd.api.types.is_numeric_dtype(study.networks[WIDTH]):

@@ -5,56 +5,46 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-import numpy as np
-import pandas as pd
-
-from gapbench_leaderboard.scoring import noise_rows, pair_rows, prediction_rows, rank_rows
-from gapbench_leaderboard.scoring.ranks import difference_rows, ranks
+from gapbench_leaderboard.scoring.ceilings import CeilingTable
+from gapbench_leaderboard.scoring.data import ScoringData, Tables
+from gapbench_leaderboard.scoring.registry import row_makers
 from gapbench_leaderboard.scoring.rows import Rows
-from gapbench_leaderboard.scoring.scope import Population, Scope
+from gapbench_leaderboard.scoring.scope import StudySet
 from gapbench_leaderboard.scoring.settings import Settings
-from gapbench_leaderboard.statistics.pairs import order_of
-
-FEW_VALUES = 0.05
-"""Share of distinct values, among the networks measured, below which a proxy is flagged."""
 
 
 def score(
-    population: Population,
+    studies: StudySet,
     proxies: Sequence[str],
     target: str,
-    measurements: pd.DataFrame,
+    tables: Tables,
     settings: Settings,
     competing: Sequence[str],
 ) -> Rows:
     """Rows of all proxies, measured ones and the baselines made by the scorer; ranks of those competing."""
-    rows = Rows(target)
-    if not population.parts:
-        return rows
-    every = list(
-        dict.fromkeys([*proxies, *(name for part in population.parts for name in part.study.proxies)])
-    )
-    for part in population.parts:  # what threads share is made before they start
+    made = (name for part in studies.parts for name in part.study.proxies)
+    every = list(dict.fromkeys([*proxies, *made]))
+    for part in studies.parts:  # what threads share is made before they start
         part.headline_weight()
-    for scope in population.scopes():
-        population.linear(scope)
-        population.sampling(scope)
-    ceilings = noise_rows.CeilingTable(population, settings)
+    for scope in studies.scopes():
+        studies.linear(scope)
+        studies.sampling(scope)
+    data = ScoringData(target, studies, CeilingTable(studies, settings), settings, tables, every, competing)
+    makers = row_makers()
 
     def one(proxy: str) -> Rows:
         own = Rows(target)
-        _proxy_rows(own, population, proxy, ceilings, measurements, settings)
+        for maker in makers:
+            if maker.of_proxy is not None:
+                maker.of_proxy(own, data, proxy)
         return own
 
-    rows.extend(in_threads(one, every, settings.workers))
-    prediction_rows.incremental_rows(rows, population, every, settings)
-    ceilings.rows(rows)
-    difference_rows(rows, population, every)
-    for scope in population.scopes():
-        if scope.task and scope.family:
-            continue
-        for proxy, rank in ranks(population, competing, scope).items():
-            rows.add(proxy, "rank", rank, population.models(proxy, scope), scope)
+    rows = Rows(target)
+    if studies.parts:
+        rows.extend(in_threads(one, every, settings.workers))
+    for maker in makers:
+        if maker.of_all is not None:
+            maker.of_all(rows, data)
     return rows
 
 
@@ -64,38 +54,3 @@ def in_threads(work: Callable[[str], Rows], names: Sequence[str], workers: int) 
         return [work(name) for name in names]
     with ThreadPoolExecutor(workers) as pool:
         return list(pool.map(work, names))
-
-
-def _proxy_rows(
-    rows: Rows,
-    population: Population,
-    proxy: str,
-    ceilings: noise_rows.CeilingTable,
-    measurements: pd.DataFrame,
-    settings: Settings,
-) -> None:
-    rank_rows.headline_rows(rows, population, proxy)
-    noise_rows.true_gap_rows(rows, population, proxy, ceilings)
-    rank_rows.coefficient_rows(rows, population, proxy)
-    rank_rows.within_rows(rows, population, proxy)
-    rank_rows.partial_rows(rows, population, proxy)
-    rank_rows.granulated_rows(rows, population, proxy)
-    rank_rows.repeatability_rows(rows, population, proxy)
-    pair_rows.mutual_information_rows(rows, population, proxy, settings)
-    pair_rows.sign_error_rows(rows, population, proxy, settings)
-    pair_rows.selection_rows(rows, population, proxy, settings)
-    prediction_rows.calibration_rows(rows, population, proxy, settings)
-    prediction_rows.transport_rows(rows, population, proxy, settings)
-    _description_rows(rows, population, proxy, measurements)
-
-
-def _description_rows(rows: Rows, population: Population, proxy: str, measurements: pd.DataFrame) -> None:
-    values = np.concatenate([part.study.proxies[proxy] for part in population.having(proxy)])
-    values = values[np.isfinite(values)]
-    distinct = order_of(values).levels
-    rows.add(proxy, "distinct_values", distinct, len(values), Scope())
-    few = distinct < max(2, FEW_VALUES * len(values))
-    rows.add(proxy, "few_distinct", float(few), len(values), Scope())
-    seconds = noise_rows.seconds(measurements, proxy)
-    if np.isfinite(seconds):
-        rows.add(proxy, "seconds", seconds, len(values), Scope())

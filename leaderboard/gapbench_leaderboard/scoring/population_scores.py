@@ -5,26 +5,22 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
-import numpy as np
 import pandas as pd
 
-from gapbench_leaderboard.scoring.accounting import left_out
 from gapbench_leaderboard.scoring.baselines import MEASURED as MEASURED_BASELINES
 from gapbench_leaderboard.scoring.baselines import NAMES as BASELINES
 from gapbench_leaderboard.scoring.baselines import baselines as baselines_of
+from gapbench_leaderboard.scoring.data import Tables
 from gapbench_leaderboard.scoring.engine import score
-from gapbench_leaderboard.scoring.noise_rows import noise_of
-from gapbench_leaderboard.scoring.replicates import Replicates
-from gapbench_leaderboard.scoring.rows import COLUMNS, Rows
-from gapbench_leaderboard.scoring.scope import Population, Scope
+from gapbench_leaderboard.scoring.noise import noise_of
+from gapbench_leaderboard.scoring.rows import COLUMNS
+from gapbench_leaderboard.scoring.scope import StudySet
 from gapbench_leaderboard.scoring.settings import Settings
 from gapbench_leaderboard.scoring.study import check_tables, measured, split_repeats, studies
 from gapbench_leaderboard.statistics.configurations import TableError, require_columns
 
 RANKED_STATUS = ("converged",)
-TRAINED_STATUS = ("converged", "not_converged")
 
 
 def score_population(
@@ -36,7 +32,7 @@ def score_population(
     seed_column: str = "seed",
     replicates: int = 1000,
     seed: int = 0,
-    correctness: Mapping[str, Any] | None = None,
+    correctness: Mapping[str, object] | None = None,
     higher_means: Mapping[str, str] | None = None,
     ranked_status: Collection[str] = RANKED_STATUS,
     strata: Sequence[str] | None = None,
@@ -77,6 +73,7 @@ def score_population(
         pair_replicates: of mutual information, sign error, ceilings, calibration, precision and regret.
         prediction_replicates: of incremental information and transport.
         workers: threads; the number of usable processors if not given.
+        ranked_status: statuses of the networks that are ranked.
 
     Returns:
         The long form: `task`, `family`, `target`, `proxy`, `estimator`, `value`, `low`, `high`, `models`. An
@@ -102,6 +99,7 @@ def score_population(
     first, second = split_repeats(measurements)
     values = measured(population, first, proxies, higher_means)
     repeats = measured(population, second, sorted(map(str, second["proxy"].unique())), higher_means)
+    tables = Tables(population, first, values, axes, ranked_status)
     frames = []
     for target in targets:
         found = []
@@ -112,10 +110,7 @@ def score_population(
             made = study.with_proxies(baselines_of(study, seed))
             found.append(replace(made, noise=noise, test_size=test_size))
         competing = [proxy for proxy in proxies if proxy not in set(map(str, baselines))]
-        made_up = Population.of(found, replicates, seed)
-        rows = score(made_up, proxies, target, first, settings, competing)
-        _with_not_converged(rows, population, values, target, axes, ranked_status, seed)
-        _left_out(rows, population, first, target, ranked_status)
+        rows = score(StudySet.of(found, replicates, seed), proxies, target, tables, settings, competing)
         frames.append(rows.frame())
     return pd.concat(frames, ignore_index=True)
 
@@ -147,11 +142,11 @@ def ranking(
         head[name] = column.reindex(head.index)
     head["unreliable"] = head["unreliable"].fillna(0).astype(bool)
     head["baseline"] = head.index.isin(BASELINES) & head["rank"].isna()  # a table may have a measure "width"
-    table = head.reset_index().sort_values(
+    table: pd.DataFrame = head.reset_index().sort_values(
         ["rank", "value", "proxy"], ascending=[True, False, True], na_position="last", kind="stable"
     )
     numbers = ["value", "low", "high", "models", "coverage", "p_random", "unreliable", "baseline"]
-    return table[["rank", "proxy", *numbers]].reset_index(drop=True)
+    return table.reindex(columns=["rank", "proxy", *numbers]).reset_index(drop=True)
 
 
 def _refuse_shared_seeds(population: pd.DataFrame, axes: Sequence[str], seed_column: str) -> None:
@@ -166,46 +161,3 @@ def _refuse_shared_seeds(population: pd.DataFrame, axes: Sequence[str], seed_col
             f"{len(shared)} networks share their configuration and {seed_column!r} with another, "
             f"first: {shown}"
         )
-
-
-def _with_not_converged(
-    rows: Rows,
-    population: pd.DataFrame,
-    values: pd.DataFrame,
-    target: str,
-    axes: Sequence[str],
-    ranked_status: Collection[str],
-    seed: int,
-) -> None:
-    """The headline with networks kept that trained but did not converge, where there are any."""
-    kept = {*ranked_status, *TRAINED_STATUS}
-    extra = population["status"].isin(list(kept - set(ranked_status)))
-    if not extra.any():
-        return
-    found = studies(population, values, values.iloc[:, :0], target, axes, kept)
-    everything = Population([Replicates(study, 1, seed) for study in found])
-    for proxy in values.columns:
-        for scope in (Scope(), *(Scope(study.task) for study in found)):
-            value = everything.headline(proxy, scope)[0]
-            if np.isfinite(value):
-                rows.add(proxy, "tau_with_not_converged", value, everything.models(proxy, scope), scope)
-
-
-def _left_out(
-    rows: Rows,
-    population: pd.DataFrame,
-    measurements: pd.DataFrame,
-    target: str,
-    ranked_status: Collection[str],
-) -> None:
-    counted = left_out(population, measurements, target, ranked_status)
-    for row in counted.to_dict("records"):
-        scope = Scope(row["task"], row["family"])
-        rows.add(row["proxy"], f"left_out:{row['reason']}", row["models"], 0, scope)
-    if "family" in population.columns:
-        sums = counted.groupby(["task", "proxy", "reason"], sort=True)["models"].sum().reset_index()
-        for row in sums.to_dict("records"):
-            rows.add(row["proxy"], f"left_out:{row['reason']}", row["models"], 0, Scope(row["task"]))
-    sums = counted.groupby(["proxy", "reason"], sort=True)["models"].sum().reset_index()
-    for row in sums.to_dict("records"):
-        rows.add(row["proxy"], f"left_out:{row['reason']}", row["models"], 0, Scope())

@@ -54,7 +54,7 @@ class ConfigurationMeans:
 
 
 @dataclass(frozen=True)
-class Estimate:
+class ReplicatedEstimate:
     """An estimate under all multiplicities, shape (entries,), with a standard error of its own."""
 
     values: NDArray[np.float64]
@@ -197,7 +197,7 @@ class Replicates:
         signs = in_groups(groups.ranked(), self.study.configuration[index])
         return groups.tau(self.study.proxies[proxy][index], "b").mean(), signs
 
-    def partial(self, proxy: str) -> Estimate | None:
+    def partial(self, proxy: str) -> ReplicatedEstimate | None:
         """tau-b over the pairs matched on the columns held fixed; None without such columns."""
         if not self.study.given:
             return None
@@ -223,7 +223,7 @@ class Replicates:
         pairs, drawn, dyads, signs = self._matched[key]
         x, y = self.study.proxies[proxy][index], self.study.target[index]
         values, error = count_dyads(x, y, pairs, dyads, drawn).tau_b(), tau_b_error(x, y, pairs, dyads)
-        return Estimate(values, error, signs=signs)
+        return ReplicatedEstimate(values, error, signs=signs)
 
     def means(self, proxy: str, family: int | None = None) -> ConfigurationMeans:
         """Means over seeds, of all configurations or those of a family."""
@@ -245,10 +245,13 @@ class Replicates:
             target=self._target_means[key],
         )
 
-    def granulated(self, proxy: str, family: int | None = None) -> dict[str, Estimate]:
-        """Granulated coefficient of each axis (tau-a, means over seeds) and, under "", their mean.
+    def granulated(self, proxy: str, family: int | None = None) -> dict[str, ReplicatedEstimate]:
+        """Granulated coefficient of each axis (tau-a, means over seeds) and their mean (Jiang et al. 2020).
 
         Cells never reach across families: the family is held fixed like the other axes.
+
+        Returns:
+            Axis -> estimate, "" for the mean; axes without a cell are left out.
         """
         if not self.measured(proxy).any():
             return {}
@@ -256,7 +259,7 @@ class Replicates:
         drawn = self.multiplicities.select(found.rows)
         used = {axis: cells for axis, cells in self._cells(found.rows).items() if cells.count}
         per_axis = {
-            axis: Estimate(
+            axis: ReplicatedEstimate(
                 cell_mean_replicates(found.measure, found.target, cells, drawn),
                 cell_mean_error(found.measure, found.target, [cells]),
                 int(found.networks[_members([cells])].sum()),
@@ -268,7 +271,7 @@ class Replicates:
             mean = mean_of([estimate.values for estimate in per_axis.values()])
             error = cell_mean_error(found.measure, found.target, list(used.values()))
             models = int(found.networks[_members(used.values())].sum())
-            per_axis[""] = Estimate(mean, error, models, signs_over_axes(list(used.values())))
+            per_axis[""] = ReplicatedEstimate(mean, error, models, signs_over_axes(list(used.values())))
         return per_axis
 
     @property
@@ -316,17 +319,18 @@ def mean_of(values: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
     present = np.isfinite(stacked)
     number = present.sum(axis=0)
     total = np.where(present, stacked, 0.0).sum(axis=0)
-    return np.divide(total, number, out=np.full(len(total), np.nan), where=number > 0)
+    mean: NDArray[np.float64] = np.divide(total, number, out=np.full(len(total), np.nan), where=number > 0)
+    return mean
 
 
-def mean_estimate(estimates: Sequence[Estimate]) -> Estimate:
+def mean_estimate(estimates: Sequence[ReplicatedEstimate]) -> ReplicatedEstimate:
     """Mean of estimates of independent studies, of those that are defined in the original sample."""
     errors = [estimate.error for estimate in estimates if np.isfinite(estimate.values[0])]
     error = float(np.sqrt(np.square(errors).sum()) / len(errors)) if errors else float("nan")
     known = [estimate.models for estimate in estimates if estimate.models is not None]
     models = sum(known) if len(known) == len(estimates) else None
     signs = weighted([estimate.signs for estimate in estimates if np.isfinite(estimate.values[0])])
-    return Estimate(mean_of([estimate.values for estimate in estimates]), error, models, signs)
+    return ReplicatedEstimate(mean_of([estimate.values for estimate in estimates]), error, models, signs)
 
 
 def _matched_signs(pairs: PairList, dyads: Dyads) -> Signs:

@@ -15,6 +15,8 @@ from gapbench_leaderboard.statistics.signs import Signs
 
 COLUMNS = ["task", "family", "target", "proxy", "estimator", "value", "low", "high", "models"]
 NAN = float("nan")
+POPULATION = ""
+"""In the column `proxy`: a number of the population, not of a proxy."""
 
 
 @dataclass
@@ -60,4 +62,5 @@ class Rows:
             self.rows.extend(rows.rows)
 
     def frame(self) -> pd.DataFrame:
+        """The rows as a table with the columns `COLUMNS`."""
         return pd.DataFrame(self.rows, columns=COLUMNS)

@@ -32,11 +32,12 @@ class Scope:
             return np.ones(part.study.size, dtype=bool)
         if self.family not in part.study.family_names:
             return np.zeros(part.study.size, dtype=bool)
-        return part.study.family == part.study.family_names.index(self.family)
+        own: NDArray[np.bool_] = part.study.family == part.study.family_names.index(self.family)
+        return own
 
 
 @dataclass
-class Population:
+class StudySet:
     """The studies of all tasks for one target, with what depends on a scope alone."""
 
     parts: Sequence[Replicates]
@@ -45,7 +46,7 @@ class Population:
     _headline: dict[tuple[str, Scope, bytes], NDArray[np.float64]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, studies: Sequence[Study], replicates: int, seed: int) -> Population:
+    def of(cls, studies: Sequence[Study], replicates: int, seed: int) -> StudySet:
         """With `replicates` bootstrap samples, and with the deletions of the jackknife."""
         counts = [min(study.configurations, MOST_DELETIONS) for study in studies]
         before = [sum(counts[:position]) for position in range(len(studies))]
@@ -58,6 +59,7 @@ class Population:
 
     @property
     def families(self) -> list[str]:
+        """The names of all families, sorted."""
         return sorted({name for part in self.parts for name in part.study.family_names if name})
 
     def scopes(self) -> list[Scope]:
@@ -120,13 +122,17 @@ class Population:
         )
 
     def having(self, proxy: str) -> list[Replicates]:
+        """The studies that know the proxy."""
         return [part for part in self.parts if proxy in part.study.proxies]
 
     def headline(self, proxy: str, scope: Scope, other: str | None = None) -> NDArray[np.float64]:
-        """Pair-weighted tau-b within (task, family), averaged over the tasks of the scope; (entries,).
+        """Pair-weighted tau-b within (task, family), averaged over the tasks of the scope.
 
         With `other`, only networks that both proxies measured count. Tasks in which nothing can be ranked are
         left out of the mean; a task that drops out of a replicate drops out of that replicate's mean.
+
+        Returns:
+            shape (entries,).
         """
         chosen = [part for part in self.having(proxy) if not scope.task or part.study.task == scope.task]
         if other is not None:
@@ -163,6 +169,7 @@ class Population:
 
     @property
     def length(self) -> int:
+        """Length of all arrays of replicates."""
         return self.parts[0].entries if self.parts else 1
 
 

@@ -22,6 +22,8 @@ DIRECTIONS = ("worse", "better")
 REQUIRED_POPULATION = ("cell", "task", "status")
 REQUIRED_MEASUREMENTS = ("cell", "proxy", "value", "status")
 LOG_PARAMETERS = "log(parameters)"
+FRACTIONS = ("gap", "test_error")
+"""Targets that are fractions of a test set, for which a test size means something."""
 
 
 @dataclass(frozen=True)
@@ -54,10 +56,12 @@ class Study:
 
     @property
     def size(self) -> int:
+        """Number of networks."""
         return len(self.networks)
 
     @property
     def configurations(self) -> int:
+        """Number of configurations."""
         return int(self.configuration.max()) + 1 if self.size else 0
 
     def with_proxies(self, proxies: Mapping[str, NDArray[np.float64]]) -> Study:
@@ -111,6 +115,9 @@ def check_tables(
 
 def orientation(proxies: Sequence[str], higher_means: Mapping[str, str] | None) -> dict[str, float]:
     """+1 where a larger value predicts a larger target ("worse", the default), -1 for "better".
+
+    Returns:
+        Proxy -> sign.
 
     Raises:
         TableError: for a direction that is neither.
@@ -167,6 +174,9 @@ def studies(
 
     `strata` defaults to family and width, `given` to family and the logarithm of the number of parameters,
     each as far as the table has them.
+
+    Returns:
+        Tasks without such a network have none.
     """
     eligible = population["status"].isin(list(ranked_status)).to_numpy() & np.isfinite(
         numeric(population, target)
@@ -211,8 +221,12 @@ def studies(
 def _own_order(
     networks: pd.DataFrame, target: str, axes: Sequence[str], seed_column: str
 ) -> NDArray[np.int64]:
-    """An order that the networks themselves decide, so that the order of a table's rows changes no score: random
-    numbers are drawn network by network, and sums are rounded in their order.
+    """An order that the networks themselves decide, so that the order of a table's rows changes no score.
+
+    Random numbers are drawn network by network, and sums are rounded in their order.
+
+    Returns:
+        Positions, shape (networks,).
     """
     configuration = group_codes(axis_codes(networks, identifying(networks, axes)))
     named = [column for column in ("cell", seed_column) if column in networks.columns]

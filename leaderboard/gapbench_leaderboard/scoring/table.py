@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Hashable, Mapping, Sequence
 
 import numpy as np
@@ -11,35 +10,24 @@ from numpy.typing import NDArray
 
 from gapbench_leaderboard.intake.copies import copies, named_rows
 from gapbench_leaderboard.intake.spelling import axis_values, own_order
-from gapbench_leaderboard.scoring.baselines import HYPERPARAMETER_ORACLE, NOISY_ORACLE
-from gapbench_leaderboard.scoring.pair_rows import FRACTIONS
 from gapbench_leaderboard.scoring.population_scores import score_population
+from gapbench_leaderboard.scoring.registry import estimators
 from gapbench_leaderboard.scoring.rows import COLUMNS
-from gapbench_leaderboard.scoring.study import LOG_PARAMETERS
-from gapbench_leaderboard.statistics.cells import NumberFormat, is_missing, nearly, remedy
+from gapbench_leaderboard.scoring.study import FRACTIONS, LOG_PARAMETERS
+from gapbench_leaderboard.scoring.table_checks import check_names, refuse_large_targets, refuse_shared_seeds
+from gapbench_leaderboard.scoring.table_notes import notes, renamed_headings
+from gapbench_leaderboard.statistics.cells import NumberFormat
 from gapbench_leaderboard.statistics.configurations import (
     TableError,
-    axis_codes,
-    check_axes,
-    group_codes,
-    require_columns,
 )
 from gapbench_leaderboard.statistics.quantities import Quantity, levels, quantity
 
 TASK = "table"
-FEW_LEVELS = 12
-SCORER_ROWS = (HYPERPARAMETER_ORACLE, NOISY_ORACLE)
-"""Rows that the scorer adds to every table."""
 OWN = (
     "cell", "task", "family", "width", "status", "seed", "parameters", "test_size", "test_error", "gap",
     LOG_PARAMETERS,
 )  # fmt: skip
 """Columns that `score_population` reads: a table may use the names for something else."""
-_AXIS_ESTIMATORS = (
-    "granulated", "tau_within", "tau_pooled_minus_within", "simpson", "sign_error", "pairs:granulated",
-    "pairs:tau_within",
-)  # fmt: skip
-"""Estimators that have a row for each axis, named after it."""
 
 
 def score_table(
@@ -81,7 +69,11 @@ def score_table(
         higher_means: "worse" (the default) or "better" for each measure.
         test_error: column of test errors, for the size of the test noise; without it the target itself is
             taken for it, as if the training error were 0.
-        replicates, pair_replicates, prediction_replicates, seed, workers: as in `score_population`.
+        replicates: as in `score_population`, like the following.
+        pair_replicates: likewise.
+        prediction_replicates: likewise.
+        seed: likewise.
+        workers: likewise.
 
     Returns:
         The long form of `score_population` with empty `task` and `family`; `attrs["notes"]` lists what a
@@ -94,25 +86,14 @@ def score_table(
     if strata is None and len(axes) == 1 and not isinstance(axes, str):
         strata = list(axes)
     check_names(frame, measures, target, axes, seed_column, test_size, strata, given, test_error)
-    remarks = [*frame.attrs.get("notes", ()), *_headings(frame)]
+    remarks = [*frame.attrs.get("notes", ()), *renamed_headings(frame)]
     style = frame.attrs.get("numbers")
-    if seed_column is None:
-        twice = copies(frame)
-        if twice.any():
-            rows = np.flatnonzero(twice)
-            remarks.append(
-                f"{len(rows)} rows equal another in every column ({named_rows(rows)}) and are left out: copies "
-                "would pass for seeds without any spread"
-            )
-        first = np.flatnonzero(~twice)
-    else:
-        first = np.arange(len(frame))
-        _refuse_shared_seeds(frame, axes, seed_column)
+    first = _without_copies(frame, axes, seed_column, remarks)
     frame = frame.iloc[first].reset_index(drop=True)
     columns = _quantities(
         frame, [target, *measures, *([test_error] if test_error else [])], first, style, remarks
     )
-    _refuse_large_targets(columns[target], target, test_size)
+    refuse_large_targets(columns[target], target, test_size)
     values = {name: _exact(found) for name, found in columns.items()}
     for column in given or ():
         found = quantity(frame[column], column)
@@ -155,6 +136,23 @@ def score_table(
         workers=workers,
     )
     return _as_table(scores, target, names, remarks)
+
+
+def _without_copies(
+    frame: pd.DataFrame, axes: Sequence[str], seed_column: str | None, remarks: list[str]
+) -> NDArray[np.intp]:
+    """Places of the rows that are scored: all with a seed column, else those that equal none before them."""
+    if seed_column is not None:
+        refuse_shared_seeds(frame, axes, seed_column)
+        return np.arange(len(frame))
+    twice = copies(frame)
+    if twice.any():
+        rows = np.flatnonzero(twice)
+        remarks.append(
+            f"{len(rows)} rows equal another in every column ({named_rows(rows)}) and are left out: copies "
+            "would pass for seeds without any spread"
+        )
+    return np.flatnonzero(~twice)
 
 
 class _Names:
@@ -208,79 +206,6 @@ def _is_truth(column: pd.Series) -> bool:
     return all(isinstance(cell, bool | np.bool_) for cell in column.dropna())
 
 
-def check_names(
-    frame: pd.DataFrame,
-    measures: Sequence[str],
-    target: str,
-    axes: Sequence[str],
-    seed_column: str | None,
-    test_size: int | None,
-    strata: Sequence[str] | None,
-    given: Sequence[str] | None,
-    test_error: str | None,
-) -> None:
-    """Refuse what cannot be scored as asked, whatever the cells hold.
-
-    Raises:
-        TableError: see `score_table`.
-    """
-    if isinstance(measures, str):
-        raise TableError(f"measures must be a list of column names, not the string {measures!r}")
-    if not len(measures):
-        raise TableError("at least one measure is needed")
-    check_axes(axes)
-    labels = [str(name) for name in measures]
-    if len(set(labels)) < len(labels):
-        raise TableError(f"a measure is named twice: {', '.join(labels)}")
-    for name, columns in (("strata", strata), ("given", given)):
-        if isinstance(columns, str):
-            raise TableError(f"{name} must be a list of column names, not the string {columns!r}")
-    optional = [column for column in (seed_column, test_error) if column is not None]
-    require_columns(frame, [target, *measures, *axes, *(strata or ()), *(given or ()), *optional])
-    repeated = frame.columns[frame.columns.duplicated()]
-    if len(repeated):
-        raise TableError(f"the table has several columns named {repeated[0]!r}; names must be unique")
-    if target in measures:
-        raise TableError(f"the target {target!r} cannot be one of the measures")
-    for label in labels:
-        if label in SCORER_ROWS or not label.strip():
-            raise TableError(
-                f"a measure cannot be called {label!r}, "
-                + (
-                    "which every table of scores has a row of; rename the column"
-                    if label.strip()
-                    else "name it"
-                )
-            )
-    for role, column in (("target", target), ("seed column", seed_column)):
-        if column is not None and column in axes:
-            raise TableError(f"the {role} {column!r} cannot be one of the axes")
-    if test_size is not None and test_size < 1:
-        raise TableError(f"test_size must be at least 1, not {test_size}")
-
-
-def _headings(frame: pd.DataFrame) -> list[str]:
-    """pandas calls the second of two columns `m` `m.1` and says nothing."""
-    found = []
-    for name in map(str, frame.columns):
-        renamed = re.fullmatch(r"(.+)\.[1-9]", name)
-        if renamed and renamed[1] in frame.columns:
-            found.append(
-                f"columns {renamed[1]!r} and {name!r}: pandas names the second of two columns called "
-                f"{renamed[1]!r} so; both are what the file says, under names that only one of them had"
-            )
-    return found
-
-
-def _refuse_shared_seeds(frame: pd.DataFrame, axes: Sequence[str], seed_column: str) -> None:
-    key = [*axes, seed_column]
-    codes = pd.DataFrame(axis_codes(frame, key))
-    twice = frame[codes.duplicated(keep=False).to_numpy()]
-    if len(twice):
-        shown = ", ".join(f"{name}={value}" for name, value in twice.iloc[0][key].items())
-        raise TableError(f"{len(twice)} rows share their configuration and seed, first: {shown}")
-
-
 def _quantities(
     frame: pd.DataFrame,
     names: Sequence[str],
@@ -320,100 +245,6 @@ def _exact(found: Quantity) -> NDArray[np.float64]:
     return found.values if found.shifted is None else found.shifted
 
 
-def _refuse_large_targets(found: Quantity, target: str, test_size: int | None) -> None:
-    if test_size is None:
-        return
-    outside = np.flatnonzero(np.isfinite(found.values) & (np.abs(found.values) > 1))
-    if len(outside):
-        raise TableError(
-            f"with a test size the target must be a fraction or a difference of fractions, but {target!r} is "
-            f"{found.values[outside[0]]:g} in data row {outside[0] + 1}"
-        )
-
-
-def notes(
-    frame: pd.DataFrame,
-    measures: Sequence[str],
-    target: str,
-    axes: Sequence[str],
-    values: Mapping[str, NDArray[np.float64]],
-) -> list[str]:
-    """What a reader of the scores should know of the table: nothing of this is an error."""
-    found = []
-    y = values[target]
-    missing = int((~np.isfinite(y)).sum())
-    if missing:
-        found.append(f"{missing} of {len(frame)} rows have no finite {target} and are left out{_which(y)}")
-    known = y[np.isfinite(y)]
-    if len(known) < 2:
-        found.append(f"fewer than two rows have a finite {target}: there is nothing to rank")
-    elif (known == known[0]).all():
-        found.append(f"{target} has the same value in every row: there is nothing to rank")
-    for name in measures:
-        x = values[name][np.isfinite(y)]
-        missing = int((~np.isfinite(x)).sum())
-        if missing:
-            found.append(f"{name}: {missing} of {len(x)} values are not finite and are left out{_which(x)}")
-    found += _unclear_levels(frame, axes)
-    codes = axis_codes(frame, axes)[np.isfinite(y)]
-    configurations = len(np.unique(group_codes(codes))) if len(codes) else 0
-    counts = [len(np.unique(codes[:, position])) for position in range(len(axes))]
-    for axis, count in zip(axes, counts):
-        if count <= 1:
-            found.append(f"axis {axis} has a single value")
-        elif count > FEW_LEVELS and 2 * count > configurations:
-            found.append(
-                f"axis {axis} is continuous ({count} values in {configurations} configurations): no two "
-                "networks agree on it, so it can be neither held fixed nor conditioned on"
-            )
-    full = int(np.prod([float(count) for count in counts])) if counts else 0
-    if configurations < full:
-        found.append(
-            f"the grid is incomplete: {configurations} of {full} combinations of the axes occur; cells of the "
-            "granulated coefficient with a single configuration are skipped"
-        )
-    if len(codes) == configurations:
-        found.append(
-            "one network per configuration: what a seed changes cannot be told, no configuration ceiling"
-        )
-    alike = pd.DataFrame(
-        np.column_stack([codes, *(values[name][np.isfinite(y)] for name in (target, *measures))])
-    )
-    if alike.duplicated().any():
-        found.append(
-            f"{int(alike.duplicated().sum())} rows equal another of their configuration in the target and in every "
-            "measure: if they are copies and no seeds, leave them out"
-        )
-    return found
-
-
-def _which(values: NDArray[np.float64]) -> str:
-    empty, infinite = int(np.isnan(values).sum()), int(np.isinf(values).sum())
-    parts = [*([f"{empty} empty"] if empty else []), *([f"{infinite} infinite"] if infinite else [])]
-    return f" ({', '.join(parts)})"
-
-
-def _unclear_levels(frame: pd.DataFrame, axes: Sequence[str]) -> list[str]:
-    """Levels of an axis that might have been meant for nothing at all."""
-    found = []
-    for axis in axes:
-        words = sorted({cell for cell in frame[axis].tolist() if isinstance(cell, str) and is_missing(cell)})
-        texts = [cell for cell in frame[axis].tolist() if isinstance(cell, str) and not is_missing(cell)]
-        if (
-            texts
-            and all(map(nearly, texts))
-            and "--" in remedy(texts[0])
-            and NumberFormat().read(texts[0]) is None
-        ):
-            found.append(f"axis {axis}: {texts[0]!r} is read as a word; {remedy(texts[0])}")
-        empty = int(frame[axis].isna().sum())
-        if words:
-            found.append(f"axis {axis}: {', '.join(map(repr, words))} read as levels like any other")
-        if empty:
-            found.append(f"axis {axis}: {empty} empty cells are a level of their own")
-    return found
-
-
 def _as_table(scores: pd.DataFrame, target: str, names: _Names, remarks: Sequence[str]) -> pd.DataFrame:
     """The rows of the only task, under the names of the researcher's columns."""
     own = scores[scores["task"] == TASK].assign(task="")
@@ -423,8 +254,10 @@ def _as_table(scores: pd.DataFrame, target: str, names: _Names, remarks: Sequenc
     extra = overall[~pd.MultiIndex.from_frame(overall[keys]).isin(seen)]
     table = pd.concat([own, extra], ignore_index=True).assign(family="", target=target)
     renamed = {f"left_out:{names.target} not finite": f"left_out:{target} not finite"}
+    by_axis = [known for known in estimators() if known.each == "axis"]
+    labels = [known.name for known in by_axis] + [f"pairs:{known.name}" for known in by_axis if known.counted]
     for axis, inside in names.level.items():
-        renamed |= {f"{estimator}:{inside}": f"{estimator}:{axis}" for estimator in _AXIS_ESTIMATORS}
+        renamed |= {f"{label}:{inside}": f"{label}:{axis}" for label in labels}
     table["estimator"] = [renamed.get(name, name) for name in table["estimator"]]
     table = table[COLUMNS].reset_index(drop=True)
     table.attrs["notes"] = list(remarks)

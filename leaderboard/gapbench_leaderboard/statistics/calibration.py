@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gapbench_leaderboard.statistics._compile import compiled
+from gapbench_leaderboard.statistics._compile import Floats, Integers, Whole, compiled
 from gapbench_leaderboard.statistics.pairs import Order, order_of
 from gapbench_leaderboard.statistics.rank import paired_vectors
 
@@ -55,9 +55,12 @@ def calibration_replicates(
     fold: NDArray[np.int64],
     multiplicities: NDArray[np.int64],
 ) -> NDArray[np.float64]:
-    """R^2 and mean absolute error in each bootstrap replicate, shape (replicates, 2).
+    """R^2 and mean absolute error in each bootstrap replicate.
 
     The curves are fitted anew in each replicate; a fold without training members leaves its members out.
+
+    Returns:
+        shape (replicates, 2).
     """
     numbers, dense = np.unique(fold, return_inverse=True)
     order = order_of(x)
@@ -106,15 +109,15 @@ def accuracy(
 def _fit(
     order: Order, y: NDArray[np.float64], weight: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    mass = np.bincount(order.rank, weight, minlength=order.levels)
-    moment = np.bincount(order.rank, weight * y, minlength=order.levels)
+    mass: Floats = np.bincount(order.rank, weight, minlength=order.levels).astype(np.float64)
+    moment: Floats = np.bincount(order.rank, weight * y, minlength=order.levels).astype(np.float64)
     values = np.zeros(order.levels)
     pool(mass, moment, values)
     return values, mass > 0
 
 
 @compiled
-def pool(mass, moment, values):  # type: ignore[no-untyped-def]
+def pool(mass: Floats, moment: Floats, values: Floats) -> None:
     """Pool adjacent violators over levels with positive mass; writes the fit into `values`."""
     size = mass.shape[0]
     heavy = np.empty(size)
@@ -142,7 +145,37 @@ def pool(mass, moment, values):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _calibrate(members, rank, levels, y, fold, folds, multiplicities):  # type: ignore[no-untyped-def]
+def neighbours(mass: Floats, previous: Integers, following: Integers) -> bool:
+    """Find for each level the nearest ones at or before and at or after it that have mass; -1 for none.
+
+    Args:
+        mass: of the levels, shape (levels,).
+        previous: where the levels at or before are written.
+        following: where the levels at or after are written.
+
+    Returns:
+        Whether any level has mass; else `following` is not written.
+    """
+    size = mass.shape[0]
+    seen = -1
+    for level in range(size):
+        if mass[level] > 0:
+            seen = level
+        previous[level] = seen
+    if seen < 0:
+        return False
+    seen = -1
+    for level in range(size - 1, -1, -1):
+        if mass[level] > 0:
+            seen = level
+        following[level] = seen
+    return True
+
+
+@compiled
+def _calibrate(
+    members: Whole, rank: Whole, levels: Floats, y: Floats, fold: Integers, folds: int, multiplicities: Whole
+) -> Floats:
     size = levels.shape[0]
     result = np.full((multiplicities.shape[0], 2), np.nan)
     mass = np.empty(size)
@@ -166,18 +199,8 @@ def _calibrate(members, rank, levels, y, fold, folds, multiplicities):  # type: 
                     mass[rank[member]] += weight[member]
                     moment[rank[member]] += weight[member] * y[member]
             pool(mass, moment, values)
-            seen = -1
-            for level in range(size):
-                if mass[level] > 0:
-                    seen = level
-                previous[level] = seen
-            if seen < 0:
+            if not neighbours(mass, previous, following):
                 continue
-            seen = -1
-            for level in range(size - 1, -1, -1):
-                if mass[level] > 0:
-                    seen = level
-                following[level] = seen
             for member in members:
                 if fold[member] != number or weight[member] == 0:
                     continue

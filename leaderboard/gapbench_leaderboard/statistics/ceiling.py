@@ -54,12 +54,18 @@ def ceilings(
     """Both ceilings of one group of networks.
 
     Args:
+        target: as measured, shape (networks,).
+        configuration: number of each network's configuration, shape (networks,).
+        random: draws the simulated populations.
         noise: draws of the test noise, shape (draws, networks); None where it is unknown: the network ceiling
             then is NaN, and the configuration ceiling takes all that a seed changes for the seed's.
         multiplicities: shape (replicates + 1, networks), row 0 all ones; seeds of a configuration share theirs.
         inner: simulated populations that the ceilings of the original sample are averaged over; by default
             so many that their mean is known to about 0.002 in a group of any size (2,000 up to 100 networks,
             64 from 3,000 on). The replicates, of which there are many, take two each.
+
+    Returns:
+        Arrays of shape (replicates + 1,).
     """
     _, code = np.unique(configuration, return_inverse=True)
     code = code.reshape(-1)
@@ -109,7 +115,8 @@ def _spreads(
     networks counts: an error that all networks share ranks nothing.
 
     Args:
-        target, code: shape (networks,); the number of each network's configuration, 0.. without gaps.
+        target: shape (networks,).
+        code: the number of each network's configuration, 0.. without gaps, shape (networks,).
         noise: draws of the test noise, shape (draws, networks).
         weight: multiplicities, shape (samples, networks), equal for the seeds of a configuration.
 
@@ -122,9 +129,9 @@ def _spreads(
     def within(values: NDArray[np.float64]) -> NDArray[np.float64]:
         mean = np.stack([np.bincount(code, row) / size for row in values])
         squares = (values - mean[:, code]) ** 2
-        return np.divide(
-            squares.mean(axis=0) @ weight.T, freedom, out=np.full(len(weight), np.nan), where=freedom > 0
-        )
+        found: NDArray[np.float64] = np.full(len(weight), np.nan)
+        np.divide(squares.mean(axis=0) @ weight.T, freedom, out=found, where=freedom > 0)
+        return found
 
     measured, of_noise = _unbiased(target[None, :], weight)[0], _unbiased(noise, weight).mean(axis=0)
     total = np.maximum(0.0, measured - of_noise)
@@ -141,7 +148,8 @@ def _unbiased(values: NDArray[np.float64], weight: NDArray[np.float64]) -> NDArr
     """Weighted mean of half squared differences over pairs of different members; shape (rows, samples).
 
     Args:
-        values: shape (rows, members); weight: shape (samples, members).
+        values: shape (rows, members).
+        weight: shape (samples, members).
 
     Returns:
         NaN for samples of fewer than two members.

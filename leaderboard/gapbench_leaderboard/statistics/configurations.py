@@ -31,7 +31,11 @@ class Configurations:
 
 
 def require_columns(frame: pd.DataFrame, columns: Iterable[str]) -> None:
-    """Raises TableError naming every column that `frame` lacks, with near misses."""
+    """Refuse a table that lacks columns.
+
+    Raises:
+        TableError: naming every column that `frame` lacks, with near misses.
+    """
     missing = [column for column in dict.fromkeys(columns) if column not in frame.columns]
     if not missing:
         return
@@ -48,6 +52,9 @@ def require_columns(frame: pd.DataFrame, columns: Iterable[str]) -> None:
 def numeric(frame: pd.DataFrame, column: str) -> NDArray[np.float64]:
     """A column as float64; empty entries become NaN.
 
+    Returns:
+        shape (rows,).
+
     Raises:
         TableError: if the column holds text that is no number, naming the first such row.
     """
@@ -63,9 +70,12 @@ def _row(cell: tuple[int, object]) -> int:
 
 
 def axis_codes(frame: pd.DataFrame, axes: Sequence[str]) -> NDArray[np.int64]:
-    """Level of every axis in every row, shape (rows, axes); levels are numbered in sorted order.
+    """Level of every axis in every row; levels are numbered in sorted order.
 
     An empty entry is a level of its own (a hyper-parameter that does not apply); so are "NA" and "None".
+
+    Returns:
+        shape (rows, axes).
     """
     require_columns(frame, axes)
     codes = np.zeros((len(frame), len(axes)), dtype=np.int64)
@@ -83,6 +93,9 @@ def group_codes(codes: NDArray[np.int64]) -> NDArray[np.int64]:
 
 def gather(frame: pd.DataFrame, measure: str, target: str, axes: Sequence[str]) -> Configurations:
     """Average the rows of each configuration (its seeds); rows without finite values are left out.
+
+    Returns:
+        The configurations in sorted order.
 
     Raises:
         TableError: for missing columns, no axes, an axis named twice, or text where numbers are needed.
@@ -109,11 +122,16 @@ def gather(frame: pd.DataFrame, measure: str, target: str, axes: Sequence[str]) 
 
 
 def means(values: NDArray[np.float64], group: NDArray[np.int64], groups: int) -> NDArray[np.float64]:
-    """Mean of each group, shape (groups,), by pandas' compensated summation, exact where all are equal.
+    """Mean of each group, by pandas' compensated summation, exact where all are equal.
 
     Means that are equal but for rounding decide ties between configurations. The arithmetic is that of
-    published tables (`DataFrame.groupby().mean()`); a correctly rounded sum would give other ties. Every group
-    must have a member.
+    published tables (`DataFrame.groupby().mean()`); a correctly rounded sum would give other ties.
+
+    Returns:
+        shape (groups,).
+
+    Raises:
+        ValueError: if a group has no member.
     """
     by_group = pd.Series(values).groupby(group)
     mean = by_group.mean().to_numpy()
@@ -124,7 +142,11 @@ def means(values: NDArray[np.float64], group: NDArray[np.int64], groups: int) ->
 
 
 def check_axes(axes: Sequence[str]) -> None:
-    """Raises TableError for a string in place of a list, no axes, or an axis named twice."""
+    """Refuse what cannot be the axes of a grid.
+
+    Raises:
+        TableError: for a string in place of a list, no axes, or an axis named twice.
+    """
     if isinstance(axes, str):
         raise TableError(f"axes must be a list of column names, not the string {axes!r}")
     if not len(axes):

@@ -17,7 +17,8 @@ def disattenuated(tau: ArrayLike, ceiling: ArrayLike) -> NDArray[np.float64]:
     distribution at tau = 0 and at tau = ceiling. Values beyond the ceiling become +-1.
 
     Args:
-        tau, ceiling: arrays that broadcast against each other.
+        tau: against the measured target.
+        ceiling: that of a predictor that knows the true target; broadcasts against `tau`.
 
     Returns:
         NaN where the ceiling is undefined or below 0.1.

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from gapbench_leaderboard.statistics._compile import compiled
+from gapbench_leaderboard.statistics._compile import Floats, Whole, compiled
 from gapbench_leaderboard.statistics.configurations import gather, group_codes
 from gapbench_leaderboard.statistics.dyads import Dyads
 from gapbench_leaderboard.statistics.pairs import LANES, Multiplicities
@@ -42,6 +42,9 @@ def granulated_kendall(
     two or more, averaged over the cells to psi_axis, and Psi is the mean over the axes that have a cell.
     Rows of one configuration (its seeds) are averaged first. Ties count 0, and a cell in which the measure
     or the target is constant counts 0 with either variant: ranking nothing gains nothing.
+
+    Returns:
+        Psi and psi of each axis; NaN without a cell.
 
     Raises:
         TableError: for missing columns, no axes, or text where numbers are needed.
@@ -80,6 +83,7 @@ class Cells:
 
     @property
     def count(self) -> int:
+        """Number of cells."""
         return len(self.starts) - 1
 
     def signs(self) -> Signs | None:
@@ -100,6 +104,9 @@ def axis_cells(codes: NDArray[np.int64], position: int) -> Cells:
     """The cells of axis `position` for configurations with the levels `codes`, shape (configurations, axes).
 
     Configurations that agree on all axes (of different strata, say) must be told apart by another column.
+
+    Returns:
+        The cells that have two configurations or more.
     """
     cell = group_codes(np.delete(codes, position, axis=1))
     return cells_of(cell)
@@ -150,9 +157,12 @@ def cell_mean(
 def cell_mean_error(
     measure: NDArray[np.float64], target: NDArray[np.float64], axes: Sequence[Cells]
 ) -> float:
-    """Standard error of the mean over axes of the mean over cells of tau-a; NaN without a cell.
+    """Standard error of the mean over axes of the mean over cells of tau-a.
 
     A pair's influence is its weight times the difference of sign(dx) sign(dy) from the mean of its axis.
+
+    Returns:
+        The error; NaN without a cell.
     """
     used = [cells for cells in axes if cells.count]
     if not used:
@@ -178,9 +188,12 @@ def signs_over_axes(axes: Sequence[Cells]) -> Signs | None:
 def cell_mean_replicates(
     measure: NDArray[np.float64], target: NDArray[np.float64], cells: Cells, multiplicities: Multiplicities
 ) -> NDArray[np.float64]:
-    """Mean over cells of tau-a in every bootstrap replicate, shape (replicates,).
+    """Mean over cells of tau-a in every bootstrap replicate.
 
     A pair weighs m_i m_j; a cell with fewer than two distinct configurations drops out of that replicate.
+
+    Returns:
+        shape (replicates,).
     """
     if not cells.count:
         return np.full(multiplicities.replicates, np.nan)
@@ -192,7 +205,7 @@ def cell_mean_replicates(
 
 
 @compiled
-def _cell_means(first, second, starts, sign, blocks):  # type: ignore[no-untyped-def]
+def _cell_means(first: Whole, second: Whole, starts: Whole, sign: Whole, blocks: Whole) -> Floats:
     result = np.full((blocks.shape[0], LANES), np.nan)
     total = np.empty(LANES, dtype=np.int64)
     weight = np.empty(LANES, dtype=np.int64)

@@ -30,9 +30,12 @@ class GroupedTau:
     """Pairs that the group contributes; 0 where the target is constant or fewer than two members remain."""
 
     def mean(self) -> NDArray[np.float64]:
-        """Pair-weighted mean over groups, shape (replicates,); NaN where no group can be ranked.
+        """Pair-weighted mean over groups.
 
         A group in which the proxy is constant counts 0: ranking nothing earns nothing.
+
+        Returns:
+            shape (replicates,); NaN where no group can be ranked.
         """
         return pair_weighted(self.tau, self.weight)
 

@@ -72,7 +72,7 @@ def incremental_replicates(
     fold: NDArray[np.int64],
     multiplicities: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """The information of many proxies in every bootstrap replicate, shape (replicates, proxies).
+    """The information of many proxies in every bootstrap replicate.
 
     The hyper-parameters' equations are solved once per replicate and fold; each proxy adds a small bordered
     system (Schur complement).
@@ -81,6 +81,11 @@ def incremental_replicates(
         features: shape (n, p), standardised; their ridge penalty minimises GCV on the whole table.
         proxies: shape (proxies, n, q).
         multiplicities: shape (replicates, n).
+        target: shape (n,).
+        fold: of each member, shape (n,).
+
+    Returns:
+        shape (replicates, proxies).
     """
     count, members, q = proxies.shape
     penalty = best_penalty(features, target)

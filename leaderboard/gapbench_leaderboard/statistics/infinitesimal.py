@@ -62,7 +62,8 @@ class LinearPart:
         rows, columns = self.basis.shape
         part = np.divide(explained, total, out=np.ones_like(total), where=total > 0)
         adjusted = 1.0 - (1.0 - part) * (rows - 1) / (rows - 1 - columns)
-        return np.clip(adjusted, _SMALLEST_PART, 1.0)
+        clipped: NDArray[np.float64] = np.clip(adjusted, _SMALLEST_PART, 1.0)
+        return clipped
 
     def standard_error(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Standard error of values of shape (..., 1 + replicates), original first; with n / (n - 1)."""
@@ -74,4 +75,5 @@ class LinearPart:
         squares = np.where(defined, (drawn - mean) ** 2, 0.0).sum(axis=-1)
         variance = np.divide(squares, number - 1, out=np.full(squares.shape, np.nan), where=number > 1)
         small = (self.freedom + 1) / self.freedom if self.freedom > 0 else 1.0
-        return np.sqrt(variance * small * self.share(drawn))
+        error: NDArray[np.float64] = np.sqrt(variance * small * self.share(drawn))
+        return error

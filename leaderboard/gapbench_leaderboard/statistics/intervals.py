@@ -66,9 +66,11 @@ class Sampling:
         return values[..., 1 : 1 + self.replicates]
 
     def standard_error(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Jackknife standard error of values of shape (..., entries); shape (...,).
+        """Jackknife standard error of values of shape (..., entries) (Efron and Stein 1981).
 
-        NaN where fewer than half of the deletions leave a defined value; otherwise the defined ones stand for all.
+        Returns:
+            shape (...,); NaN where fewer than half of the deletions leave a defined value; otherwise the
+            defined ones stand for all.
         """
         away = values[..., self.deleted] - values[..., :1]
         defined = np.isfinite(away)
@@ -76,7 +78,8 @@ class Sampling:
         number, whole = defined.sum(axis=-1), len(self.deleted)
         enough = (2 * number >= whole) & (number > 0)
         share = np.divide(whole, number, out=np.full(squares.shape, np.nan), where=enough)
-        return np.sqrt(squares * share)
+        error: NDArray[np.float64] = np.sqrt(squares * share)
+        return error
 
 
 def interval(
@@ -97,6 +100,7 @@ def interval(
         error: standard error, where it is known better than by the jackknife.
         bounded: the coefficient lies within [-1, 1]; otherwise it is a difference of two, within [-2, 2].
         signs: the signs that it is a mean of; with few of them the interval is exact.
+        level: probability that the interval covers.
 
     Returns:
         (low, high), which contain the value; NaN for both where the value, its error or more than half of the
@@ -138,7 +142,7 @@ def _tails(drawn: NDArray[np.float64], level: float, freedom: int) -> NDArray[np
     if not deviation > 0:
         student = _normal_quantile(level) * _student_factor(level, freedom)
         return np.array([-student, student])
-    shape = (np.percentile(drawn, _percents(level)) - drawn.mean()) / deviation
+    shape: NDArray[np.float64] = (np.percentile(drawn, _percents(level)) - drawn.mean()) / deviation
     return shape * _student_factor(level, freedom)
 
 
@@ -159,7 +163,8 @@ def _student_factor(level: float, freedom: int) -> float:
 def resampling_range(values: NDArray[np.float64], level: float = 0.95) -> tuple[float, float]:
     """Percentiles of the replicates, without a claim of coverage (for maxima, percentiles, minima).
 
-    NaN where these are equal: that resampling changes nothing makes nothing certain.
+    Returns:
+        (low, high); NaN where these are equal: that resampling changes nothing makes nothing certain.
     """
     drawn = values[1:][np.isfinite(values[1:])]
     if len(drawn) < 2 or 2 * len(drawn) < len(values) - 1:
@@ -174,7 +179,7 @@ def two_sided_p(
     reach: float = 1.0,
     signs: Signs | None = None,
 ) -> NDArray[np.float64]:
-    """p-values that values of shape (..., entries) are zero, original first; shape (...,).
+    """p-values that values are zero.
 
     Value over its standard error against Student's t: the tails of a bootstrap cannot go below
     2 / replicates, which after Holm's correction for hundreds of pairs could never be significant.
@@ -186,9 +191,14 @@ def two_sided_p(
     p <= 2 (reach / (reach + v))^floor(n / 2).
 
     Args:
+        values: shape (..., entries), original first.
+        sampling: how they are laid out; see `interval`.
         reach: 1 for a coefficient, 2 for a difference of two.
         signs: the signs that the values are means of, where they are known: with few of them the p-value is that
             of the sign test, and of those that all agree the disjoint ones count.
+
+    Returns:
+        shape (...,).
     """
     if signs is not None and (signs.few or sampling.freedom < 1):
         first = np.asarray(values[..., 0], dtype=np.float64)

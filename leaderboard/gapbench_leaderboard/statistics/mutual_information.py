@@ -55,6 +55,9 @@ def conditional_mutual_information(
 
     Sets that leave the target no entropy are passed over. A constant measure has the value 0.
 
+    Returns:
+        K, the set of axes that it is smallest for, and the values of all sets.
+
     Raises:
         TableError: for missing columns, too few axes (pgdl needs two), or text where numbers are needed.
         ValueError: for an unknown variant.
@@ -94,7 +97,7 @@ def _cell_counts(
 ) -> NDArray[np.float64]:
     """Joint counts of (V_mu, V_g) in every cell that has a pair, shape (cells, 2, 2)."""
     groups = int(cell.max()) + 1 if len(cell) else 0
-    counts = np.zeros((groups, groups * 4))
+    counts: NDArray[np.float64] = np.zeros((groups, groups * 4))
     for index, row in enumerate(signs):
         counts[cell[index]] += np.bincount(cell * 4 + row, minlength=groups * 4)
         if not self_pairs:
@@ -123,7 +126,8 @@ def normalised_information(counts: NDArray[np.float64]) -> float:
 
 
 def _varies(counts: NDArray[np.float64], axis: int) -> NDArray[np.bool_]:
-    return (counts.sum(axis=axis) > 0).all(axis=1)
+    varies: NDArray[np.bool_] = (counts.sum(axis=axis) > 0).all(axis=1)
+    return varies
 
 
 def plogp(values: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from gapbench_leaderboard.statistics._compile import compiled
+from gapbench_leaderboard.statistics._compile import Floats, Integers, Whole, compiled
 from gapbench_leaderboard.statistics.configurations import group_codes
 from gapbench_leaderboard.statistics.pairs import LANES, Multiplicities
 
@@ -21,14 +21,19 @@ def k_replicates(
     target: NDArray[np.float64],
     multiplicities: Multiplicities,
 ) -> NDArray[np.float64]:
-    """Jiang's K of every replicate, shape (replicates,); pairs of configurations weigh m_i m_j.
+    """Jiang's K of every replicate; pairs of configurations weigh m_i m_j.
 
     Sets of one axis and the empty set are sums over the counts of a pair of axes, so pairs of configurations
     are walked once per pair of axes.
 
     Args:
         codes: levels of the axes, shape (configurations, axes).
-        measure, target: means over seeds, shape (configurations,).
+        measure: means over seeds, shape (configurations,).
+        target: likewise.
+        multiplicities: of the configurations.
+
+    Returns:
+        shape (replicates,).
 
     Raises:
         ValueError: if two axes have more joint levels than MOST_LEVELS.
@@ -66,12 +71,12 @@ def _information(counts: NDArray[np.float64], merged: NDArray[np.int64]) -> NDAr
 
 
 @compiled
-def _plogp(value):  # type: ignore[no-untyped-def]
+def _plogp(value: float) -> float:
     return value * np.log(value) if value > 0 else 0.0
 
 
 @compiled
-def _merged_information(counts, merged, size):  # type: ignore[no-untyped-def]
+def _merged_information(counts: Floats, merged: Integers, size: int) -> Floats:
     groups = counts.shape[0]
     table = np.zeros((size, size, 4, LANES))
     for i in range(groups):
@@ -108,7 +113,7 @@ def _merged_information(counts, merged, size):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _count(cell, groups, measure, target, weight):  # type: ignore[no-untyped-def]
+def _count(cell: Integers, groups: int, measure: Floats, target: Floats, weight: Whole) -> Floats:
     """Counts of 2 [x_i > x_j] + [y_i > y_j] over ordered pairs in cells (cell_i, cell_j)."""
     counts = np.zeros((groups, groups, 4, LANES), dtype=weight.dtype)
     for i in range(cell.shape[0]):

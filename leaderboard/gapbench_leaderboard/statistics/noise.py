@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,10 +42,12 @@ class BinomialNoise:
     joint: bool = False
 
     def draw(self, random: np.random.Generator, draws: int) -> NDArray[np.float64]:
+        """See `TestNoise.draw`."""
         wrong = random.binomial(self.size, self.error, size=(draws, len(self.error)))
         return wrong / self.size - self.error
 
     def select(self, index: NDArray[np.intp]) -> BinomialNoise:
+        """The noise of a part of the networks."""
         return BinomialNoise(self.error[index], self.size[index])
 
 
@@ -58,6 +60,7 @@ class JointNoise:
     joint: bool = True
 
     def draw(self, random: np.random.Generator, draws: int) -> NDArray[np.float64]:
+        """See `TestNoise.draw`."""
         networks, examples = self.wrong.shape
         result = np.empty((draws, networks))
         chance = np.full(examples, 1.0 / examples)
@@ -71,6 +74,7 @@ class JointNoise:
         return result
 
     def select(self, index: NDArray[np.intp]) -> JointNoise:
+        """The noise of a part of the networks."""
         return JointNoise(self.wrong[index])
 
 
@@ -84,12 +88,14 @@ class SeveralTestSets:
     joint: bool = True
 
     def draw(self, random: np.random.Generator, draws: int) -> NDArray[np.float64]:
+        """See `TestNoise.draw`."""
         result = np.empty((draws, sum(len(index) for index in self.members)))
         for noise, index in zip(self.sets, self.members):
             result[:, index] = noise.draw(random, draws)
         return result
 
     def select(self, index: NDArray[np.intp]) -> SeveralTestSets:
+        """The noise of a part of the networks."""
         place = {int(network): position for position, network in enumerate(index)}
         kept = [
             np.array([k for k, i in enumerate(own) if int(i) in place], dtype=np.intp) for own in self.members
@@ -101,12 +107,17 @@ class SeveralTestSets:
         )
 
 
-def unpack_test(entry: Any, test_size: int | None, cell: str) -> NDArray[np.bool_]:
-    """Test correctness of one network as booleans, shape (test_size,).
+def unpack_test(entry: object, test_size: int | None, cell: str) -> NDArray[np.bool_]:
+    """Test correctness of one network as booleans.
 
     Args:
         entry: a one-dimensional bool array, or a pair of packed bits (train, test) as `numpy.packbits` makes
             them, each a uint8 array or bytes.
+        test_size: number of test examples; needed where bits are packed.
+        cell: of the network, for messages.
+
+    Returns:
+        shape (test_size,).
 
     Raises:
         TableError: for anything else, or where packed bits come without a test size or with too few bits.
@@ -132,9 +143,12 @@ def unpack_test(entry: Any, test_size: int | None, cell: str) -> NDArray[np.bool
 
 
 def noise_by_size(
-    cells: list[str], correctness: Mapping[str, Any], sizes: list[int | None]
+    cells: list[str], correctness: Mapping[str, object], sizes: list[int | None]
 ) -> JointNoise | SeveralTestSets:
     """Joint noise of networks whose test sets have the sizes given: those of one size share theirs.
+
+    Returns:
+        Joint noise where all have one size, else that of several test sets.
 
     Raises:
         TableError: as `joint_noise`, for the networks of each size.
@@ -151,8 +165,11 @@ def noise_by_size(
     )
 
 
-def joint_noise(cells: list[str], correctness: Mapping[str, Any], sizes: list[int | None]) -> JointNoise:
+def joint_noise(cells: list[str], correctness: Mapping[str, object], sizes: list[int | None]) -> JointNoise:
     """Joint noise of the networks `cells`, which must have correctness on the same test examples.
+
+    Returns:
+        The noise, networks in the order of `cells`.
 
     Raises:
         TableError: for a network without correctness, different numbers of examples, or malformed entries.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gapbench_leaderboard.statistics._compile import compiled
+from gapbench_leaderboard.statistics._compile import Integers, Whole, compiled
 from gapbench_leaderboard.statistics.dyads import Dyads
 from gapbench_leaderboard.statistics.pairs import LANES, Multiplicities, PairCounts
 
@@ -44,6 +44,9 @@ def count_dyads(
     """`count_listed`, where all seeds share the multiplicity of their configuration.
 
     Pairs between the same two configurations have the same weight and are added up once.
+
+    Returns:
+        Counts of shape (replicates,).
     """
     dx = np.sign(x[pairs.first] - x[pairs.second])
     dy = np.sign(y[pairs.first] - y[pairs.second])
@@ -60,7 +63,7 @@ def count_dyads(
 
 
 @compiled
-def _dyad_sums(first, second, sums, weights):  # type: ignore[no-untyped-def]
+def _dyad_sums(first: Whole, second: Whole, sums: Integers, weights: Whole) -> Integers:
     result = np.zeros((weights.shape[0], 4, LANES), dtype=np.int64)
     for block in range(weights.shape[0]):
         part = result[block]
@@ -77,7 +80,7 @@ def _dyad_sums(first, second, sums, weights):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _sums(first, second, dx, dy, blocks):  # type: ignore[no-untyped-def]
+def _sums(first: Whole, second: Whole, dx: Whole, dy: Whole, blocks: Whole) -> Integers:
     result = np.zeros((blocks.shape[0], 4, LANES), dtype=np.int64)
     part = np.zeros((4, LANES), dtype=blocks.dtype)
     for block in range(blocks.shape[0]):

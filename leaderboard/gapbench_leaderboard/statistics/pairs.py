@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gapbench_leaderboard.statistics._compile import compiled
+from gapbench_leaderboard.statistics._compile import Integers, Whole, compiled
 
 LANES = 32
 """Replicates that are counted side by side."""
@@ -59,6 +59,7 @@ class Order:
 
     @property
     def levels(self) -> int:
+        """Number of distinct values."""
         return len(self.starts) - 1
 
 
@@ -97,6 +98,7 @@ class Multiplicities:
 
     @property
     def members(self) -> int:
+        """Number of members."""
         return int(self.narrow.shape[1])
 
     def select(self, index: NDArray[np.intp]) -> Multiplicities:
@@ -122,6 +124,9 @@ class Multiplicities:
 
 def lay_out(multiplicities: ArrayLike) -> Multiplicities:
     """Arrange non-negative integer multiplicities of shape (replicates, n) in lanes.
+
+    Returns:
+        The multiplicities in blocks of lanes, padded with zeros.
 
     Raises:
         ValueError: if the array is not two-dimensional or holds negative numbers.
@@ -155,7 +160,13 @@ def count_pairs(
     y + tied in both - 2 discordant ones.
 
     Args:
+        x: order of the one vector.
+        y: order of the other.
+        multiplicities: of the members.
         tied_y: `tied_pairs(y, multiplicities)`, for many x with one y.
+
+    Returns:
+        Counts of shape (replicates,).
     """
     pairs = multiplicities.pairs()
     in_x = tied_pairs(x, multiplicities)
@@ -174,6 +185,9 @@ def discordant_pairs(x: Order, y: Order, multiplicities: Multiplicities) -> NDAr
     sort are planned once and replayed for all replicates: walking down y through two adjacent blocks, a
     member of the right block forms inversions with the left members passed before. Blocks of 8 are planned
     as lists of inverted pairs.
+
+    Returns:
+        shape (replicates,).
     """
     members = np.lexsort((y.rank, x.rank)).astype(np.int32)
     rank = y.rank[members]
@@ -202,7 +216,7 @@ def _ratio(numerator: NDArray[np.int64], denominator: NDArray[np.float64]) -> ND
 
 
 @compiled
-def _base_inversions(rank):  # type: ignore[no-untyped-def]
+def _base_inversions(rank: Whole) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Positions i < j with rank[i] > rank[j] within blocks of BASE positions."""
     size = rank.shape[0]
     first = np.empty(size * BASE // 2, dtype=np.int32)
@@ -219,7 +233,7 @@ def _base_inversions(rank):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _plan(rank):  # type: ignore[no-untyped-def]
+def _plan(rank: Whole) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
     """Merge order and right-hand marks of every level, shape (levels, n); ranks descend, ties right first."""
     size = rank.shape[0]
     depth = 0
@@ -258,7 +272,9 @@ def _plan(rank):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _replay(levels, right, first, second, weights, workspace):  # type: ignore[no-untyped-def]
+def _replay(
+    levels: Whole, right: Whole, first: Whole, second: Whole, weights: Whole, workspace: Whole
+) -> Integers:
     result = np.zeros((weights.shape[0], LANES), dtype=np.int64)
     size = levels.shape[1]
     passed = workspace[0]
@@ -293,7 +309,7 @@ def _replay(levels, right, first, second, weights, workspace):  # type: ignore[n
 
 
 @compiled
-def _all_pairs(weights):  # type: ignore[no-untyped-def]
+def _all_pairs(weights: Whole) -> Integers:
     result = np.zeros((weights.shape[0], LANES), dtype=np.int64)
     for block in range(weights.shape[0]):
         total = np.zeros(LANES, dtype=np.int64)
@@ -306,7 +322,7 @@ def _all_pairs(weights):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _tied_pairs(members, starts, weights, workspace):  # type: ignore[no-untyped-def]
+def _tied_pairs(members: Whole, starts: Whole, weights: Whole, workspace: Whole) -> Integers:
     result = np.zeros((weights.shape[0], LANES), dtype=np.int64)
     passed = workspace[0]
     tied = workspace[1]

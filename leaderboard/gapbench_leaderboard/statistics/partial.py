@@ -87,10 +87,13 @@ def matched_pairs(frame: pd.DataFrame, given: Sequence[str], tolerance: float = 
 
 
 def tau_b_error(x: NDArray[np.float64], y: NDArray[np.float64], pairs: PairList, dyads: Dyads) -> float:
-    """Standard error of tau-b over the listed pairs, whose configurations `dyads` holds; NaN if undefined.
+    """Standard error of tau-b over the listed pairs, whose configurations `dyads` holds.
 
     The influence of a pair is the derivative of D / sqrt(U_x U_y) by its weight, where D sums
     sign(dx) sign(dy) and U counts the pairs untied in x, in y.
+
+    Returns:
+        The error; NaN if undefined.
     """
     dx = np.sign(x[pairs.first] - x[pairs.second])
     dy = np.sign(y[pairs.first] - y[pairs.second])

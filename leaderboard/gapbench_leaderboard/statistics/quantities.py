@@ -27,7 +27,7 @@ class Quantity:
     """Shape (rows,): NaN where a cell is empty, a word, or cannot be read."""
     words: tuple[tuple[int, str], ...] = ()
     """Cells whose text means that a value is missing ("NA", "None", ...)."""
-    unreadable: tuple[tuple[int, Any], ...] = ()
+    unreadable: tuple[tuple[int, object], ...] = ()
     """Cells that are neither a number nor missing."""
     merged: tuple[int, int] | None = None
     """Two rows whose whole numbers differ but are equal as float64."""
@@ -56,6 +56,9 @@ def quantity(series: pd.Series[Any], column: object, style: NumberFormat | None 
     `style` says how texts write numbers, plainly if it is not given. Among percentages, a text without a percent
     sign cannot be read.
 
+    Returns:
+        The numbers, and what of the column is no number.
+
     Raises:
         TableError: if the table has several columns of this name.
     """
@@ -74,11 +77,11 @@ def _large(values: NDArray[Any]) -> bool:
     return bool(len(values)) and (int(values.max()) > EXACT or int(values.min()) < -EXACT)
 
 
-def _cell_by_cell(cells: Sequence[Any], style: NumberFormat) -> Quantity:
+def _cell_by_cell(cells: Sequence[object], style: NumberFormat) -> Quantity:
     shares = style.percent and any(isinstance(cell, str) and style.is_percentage(cell) for cell in cells)
     exact: list[Any] = []
     words: list[tuple[int, str]] = []
-    unreadable: list[tuple[int, Any]] = []
+    unreadable: list[tuple[int, object]] = []
     known: dict[str, int | float | None] = {}
     for row, cell in enumerate(cells):
         number: Any = None
@@ -131,9 +134,12 @@ def _exactly(cells: Sequence[Any]) -> tuple[tuple[int, int] | None, NDArray[np.f
 
 
 def levels(series: pd.Series[Any], column: object = "") -> NDArray[np.int64]:
-    """Level of every cell of an axis, shape (rows,): 0.. in sorted order, empty cells last as one level.
+    """Level of every cell of an axis: 0.. in sorted order, empty cells last as one level.
 
     Words ("NA", "None") are levels like others.
+
+    Returns:
+        shape (rows,).
 
     Raises:
         TableError: if a cell is a list or another value that cannot be compared.
@@ -151,7 +157,7 @@ def levels(series: pd.Series[Any], column: object = "") -> NDArray[np.int64]:
     return np.array([order[cell] for cell in cells], dtype=np.int64)
 
 
-def _place(cell: Any) -> tuple[int, Any, str]:
+def _place(cell: object) -> tuple[int, Any, str]:
     """Numbers, then texts, then everything else, then what is empty."""
     if cell is None:
         return (3, 0, "")
@@ -160,7 +166,7 @@ def _place(cell: Any) -> tuple[int, Any, str]:
     return (1, 0, cell) if isinstance(cell, str) else (2, 0, f"{type(cell).__name__} {cell}")
 
 
-def shown(cell: Any) -> str:
+def shown(cell: object) -> str:
     """A cell for a message, cut to a readable length."""
     text = repr(cell) if isinstance(cell, str) else str(cell)
     return text if len(text) <= 60 else f"{text[:57]}..."

@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gapbench_leaderboard.statistics._compile import compiled
+from gapbench_leaderboard.statistics._compile import Floats, Whole, compiled
 from gapbench_leaderboard.statistics.pairs import (
     LANES,
     Multiplicities,
@@ -54,10 +54,13 @@ def spearman(x: ArrayLike, y: ArrayLike) -> float:
 
 
 def spearman_replicates(x: Order, y: Order, multiplicities: Multiplicities) -> NDArray[np.float64]:
-    """Spearman's rho in every replicate, shape (replicates,).
+    """Spearman's rho in every replicate.
 
     The rank of member i is the weight of the *other* members below it plus half the weight of those equal to
     it, so that a member's copies never are compared with each other; members count with their multiplicity.
+
+    Returns:
+        shape (replicates,).
     """
     found = _spearman(x.members, x.starts, x.rank, y.members, y.starts, y.rank, multiplicities.narrow)
     return found.reshape(-1)[: multiplicities.replicates]
@@ -69,13 +72,20 @@ def tau(counts: PairCounts, variant: Variant) -> NDArray[np.float64]:
 
 
 def check_variant(variant: str) -> None:
-    """Raises ValueError unless `variant` is "a" or "b"."""
+    """Refuse what is no variant of tau.
+
+    Raises:
+        ValueError: unless `variant` is "a" or "b".
+    """
     if variant not in ("a", "b"):
         raise ValueError(f"variant must be 'a' or 'b', not {variant!r}")
 
 
 def paired_vectors(x: ArrayLike, y: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Two finite float64 vectors of one length.
+
+    Returns:
+        Both, of shape (n,).
 
     Raises:
         ValueError: for different shapes, more than one dimension, or values that are not finite.
@@ -100,7 +110,7 @@ def mid_ranks(order: Order) -> NDArray[np.float64]:
 
 
 @compiled
-def _ranks(members, starts, weight):  # type: ignore[no-untyped-def]
+def _ranks(members: Whole, starts: Whole, weight: Whole) -> Floats:
     """Weight of the other members below plus half that of those equal, shape (n, LANES)."""
     result = np.empty((members.shape[0], LANES))
     below = np.zeros(LANES)
@@ -120,9 +130,15 @@ def _ranks(members, starts, weight):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _spearman(  # type: ignore[no-untyped-def]
-    x_members, x_starts, x_rank, y_members, y_starts, y_rank, weights
-):
+def _spearman(
+    x_members: Whole,
+    x_starts: Whole,
+    x_rank: Whole,
+    y_members: Whole,
+    y_starts: Whole,
+    y_rank: Whole,
+    weights: Whole,
+) -> Floats:
     result = np.full((weights.shape[0], LANES), np.nan)
     for block in range(weights.shape[0]):
         weight = weights[block]

@@ -22,10 +22,13 @@ def folds_of(configuration: NDArray[np.int64], folds: int, random: np.random.Gen
 
 
 def design(frame: pd.DataFrame, axes: Sequence[str]) -> NDArray[np.float64]:
-    """Main effects and pairwise products of the axes, shape (rows, features), standardised.
+    """Main effects and pairwise products of the axes, standardised.
 
     A numeric axis with more than 12 levels enters as its standardised value and square, every other axis as
     one indicator per level. Products are scaled by 1/3: a ridge penalty then shrinks them more than main effects.
+
+    Returns:
+        shape (rows, features).
     """
     blocks = [_axis(frame[axis]) for axis in axes]
     blocks = [block for block in blocks if block.shape[1]]
@@ -42,8 +45,8 @@ def design(frame: pd.DataFrame, axes: Sequence[str]) -> NDArray[np.float64]:
 
 
 def _standardised(features: NDArray[np.float64]) -> NDArray[np.float64]:
-    centred = features - features.mean(axis=0)
-    scale = centred.std(axis=0)
+    centred: NDArray[np.float64] = features - features.mean(axis=0)
+    scale: NDArray[np.float64] = centred.std(axis=0)
     return centred[:, scale > 1e-12] / scale[scale > 1e-12]
 
 
@@ -85,6 +88,8 @@ def best_penalty(features: NDArray[np.float64], target: NDArray[np.float64]) -> 
 
 def _smallest_gcv(s: NDArray[np.float64], projected: NDArray[np.float64], total: float, rows: int) -> float:
     """The penalty for singular values s of centred features and the target's projections on them."""
+    # scikit-learn's RidgeCV minimises the leave-one-out error instead: it chooses other penalties, so that scores
+    # that were published would change
     rest = max(0.0, total - float(projected @ projected))
     best, chosen = np.inf, float(_PENALTIES[-1] * rows)
     for penalty in _PENALTIES * rows / 10:
@@ -107,4 +112,5 @@ def _axis(series: pd.Series) -> NDArray[np.float64]:
     codes, levels = pd.factorize(series, use_na_sentinel=False)
     if len(levels) < 2:
         return np.zeros((len(series), 0))
-    return (codes[:, None] == np.arange(len(levels))).astype(np.float64)
+    indicators: NDArray[np.float64] = (codes[:, None] == np.arange(len(levels))).astype(np.float64)
+    return indicators

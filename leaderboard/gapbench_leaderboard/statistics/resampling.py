@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 FEW_CONFIGURATIONS = 30
 """Below this many configurations an interval is marked unreliable."""
+SIGNIFICANCE = 0.05
+"""Of a difference, after Holm's correction."""
 MOST_DELETIONS = 300
 """Deletions of the jackknife within one task."""
 
@@ -20,9 +22,12 @@ def generator(seed: int, *names: str) -> np.random.Generator:
 
 
 def draw_configurations(count: int, replicates: int, random: np.random.Generator) -> NDArray[np.int64]:
-    """Bootstrap multiplicities of configurations, shape (replicates + 1, count); row 0 is the original.
+    """Bootstrap multiplicities of configurations.
 
     Configurations are drawn with replacement, as many as there are.
+
+    Returns:
+        shape (replicates + 1, count); row 0 is the original.
     """
     drawn = np.ones((replicates + 1, count), dtype=np.int64)
     if count:
@@ -31,9 +36,12 @@ def draw_configurations(count: int, replicates: int, random: np.random.Generator
 
 
 def deletion_numbers(count: int, random: np.random.Generator) -> NDArray[np.int64]:
-    """The number of the deletion that takes each configuration out, shape (count,).
+    """The number of the deletion that takes each configuration out.
 
     One for each; beyond 300 configurations they are deleted in 300 groups of random members.
+
+    Returns:
+        shape (count,).
     """
     if count <= MOST_DELETIONS:
         return np.arange(count)
@@ -42,16 +50,22 @@ def deletion_numbers(count: int, random: np.random.Generator) -> NDArray[np.int6
 
 def deletions(numbers: NDArray[np.int64], total: int) -> NDArray[np.int64]:
     """Multiplicities with one deletion each, shape (total, count): 0 for the configurations deleted, else 1."""
-    return (np.arange(total)[:, None] != numbers).astype(np.int64)
+    multiplicities: NDArray[np.int64] = (np.arange(total)[:, None] != numbers).astype(np.int64)
+    return multiplicities
 
 
 def draw_multiplicities(
     configuration: NDArray[np.int64], replicates: int, random: np.random.Generator
 ) -> NDArray[np.int64]:
-    """Multiplicities of networks, shape (replicates + 1, networks): all seeds stay with their configuration.
+    """Multiplicities of networks: all seeds stay with their configuration.
 
     Args:
         configuration: shape (networks,), the number of each network's configuration.
+        replicates: bootstrap samples.
+        random: draws them.
+
+    Returns:
+        shape (replicates + 1, networks); row 0 is the original.
     """
     codes, member = np.unique(configuration, return_inverse=True)
     return draw_configurations(len(codes), replicates, random)[:, member.reshape(-1)]

@@ -5,17 +5,20 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gapbench_leaderboard.statistics._compile import compiled
+from gapbench_leaderboard.statistics._compile import Floats, Integers, Whole, compiled
 from gapbench_leaderboard.statistics.pairs import Order
 from gapbench_leaderboard.statistics.rank import paired_vectors
 
 
 def precision_at_k(x: ArrayLike, y: ArrayLike, k: int) -> float:
-    """Share of the k smallest targets among the k networks with the smallest proxy; in [0, 1].
+    """Share of the k smallest targets among the k networks with the smallest proxy.
 
     Small is good: the target is a gap or an error. Ties at either border are resolved by expectation over a
     random order of the tied networks, so the result does not depend on the order of rows. A random proxy has
     the expectation k / n.
+
+    Returns:
+        The share, in [0, 1].
 
     Raises:
         ValueError: unless 1 <= k <= n, or for values that are not finite.
@@ -27,9 +30,12 @@ def precision_at_k(x: ArrayLike, y: ArrayLike, k: int) -> float:
 
 
 def regret_at_1(x: ArrayLike, y: ArrayLike) -> float:
-    """Target of the network with the smallest proxy minus the smallest target, in the target's unit; >= 0.
+    """Target of the network with the smallest proxy minus the smallest target.
 
     Networks tied for the smallest proxy count with their mean.
+
+    Returns:
+        The regret, in the target's unit; >= 0.
 
     Raises:
         ValueError: without a network, or for values that are not finite.
@@ -51,10 +57,12 @@ def _chance_among(values: np.ndarray, k: int) -> np.ndarray:
 def selection_replicates(
     x: Order, y: Order, target: NDArray[np.float64], multiplicities: NDArray[np.int64], share: float
 ) -> NDArray[np.float64]:
-    """Precision among the best `share` and regret of the first choice in each sample, shape (2, samples).
+    """Precision among the best `share` and regret of the first choice in each sample.
 
-    Of the networks repeated by their multiplicities, shape (samples, networks); k = max(1, round(share n)). NaN
-    for an empty sample.
+    Of the networks repeated by their multiplicities, shape (samples, networks); k = max(1, round(share n)).
+
+    Returns:
+        shape (2, samples); NaN for an empty sample.
     """
     sizes = multiplicities.sum(axis=1)
     k = np.array([max(1, round(share * int(size))) for size in sizes], dtype=np.int64)
@@ -62,7 +70,7 @@ def selection_replicates(
 
 
 @compiled
-def _border(members, starts, weight, k):  # type: ignore[no-untyped-def]
+def _border(members: Whole, starts: Whole, weight: Whole, k: int) -> tuple[int, int, int]:
     """The level at which the k-th smallest stands, the weight below it, and its weight."""
     below = 0
     for level in range(starts.shape[0] - 1):
@@ -76,16 +84,24 @@ def _border(members, starts, weight, k):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _chance(rank, border, below, mass, k):  # type: ignore[no-untyped-def]
+def _chance(rank: int, border: int, below: int, mass: int, k: int) -> float:
     if rank < border:
         return 1.0
     return (k - below) / mass if rank == border else 0.0
 
 
 @compiled
-def _selection(  # type: ignore[no-untyped-def]
-    x_members, x_starts, x_rank, y_members, y_starts, y_rank, target, multiplicities, k
-):
+def _selection(
+    x_members: Whole,
+    x_starts: Whole,
+    x_rank: Whole,
+    y_members: Whole,
+    y_starts: Whole,
+    y_rank: Whole,
+    target: Floats,
+    multiplicities: Whole,
+    k: Integers,
+) -> Floats:
     samples, size = multiplicities.shape
     result = np.full((2, samples), np.nan)
     for sample in range(samples):

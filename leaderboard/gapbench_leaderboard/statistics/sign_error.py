@@ -72,6 +72,9 @@ def robust_sign_error(
     `target` must be a fraction in [0, 1] or a difference of such. `seed_column` only guards against two
     rows of one seed; None takes all rows of a configuration as seeds.
 
+    Returns:
+        The summary over the environments that are kept; NaN without one.
+
     Raises:
         TableError: for missing columns, duplicated seeds, a test size below 1, or text for numbers.
     """
@@ -97,6 +100,9 @@ def environments(
     """The environments kept among configurations with the levels `codes`, shape (configurations, axes).
 
     `measure` and `target` hold single runs, shape (rows,); `row_of` is the configuration of each.
+
+    Returns:
+        Losses and weights of the environments, and the configurations of each.
     """
     seeds_x, seeds_y = (
         _by_configuration(measure, row_of, len(codes)),
@@ -198,13 +204,17 @@ def _refuse_duplicates(frame: pd.DataFrame, key: Sequence[str]) -> None:
 def summary_replicates(
     found: Environments, multiplicities: NDArray[np.int64]
 ) -> dict[str, NDArray[np.float64]]:
-    """Mean, 90th percentile and maximum in every bootstrap replicate; arrays of shape (replicates,).
+    """Mean, 90th percentile and maximum in every bootstrap replicate.
 
     An environment weighs m_i m_j; which environments are kept and their losses do not change, because the
     seeds stay with their configuration.
 
     Args:
+        found: the environments.
         multiplicities: of configurations, shape (replicates, configurations).
+
+    Returns:
+        `mean`, `p90`, `maximum` -> shape (replicates,).
     """
     order = np.argsort(found.loss, kind="stable")
     loss = found.loss[order]

@@ -82,6 +82,9 @@ def in_groups(members: Sequence[NDArray[np.intp]], configuration: NDArray[np.int
     Args:
         members: the networks of each group that counts, by position.
         configuration: of all networks, shape (networks,). Configurations that stand in several groups count once.
+
+    Returns:
+        The signs; None without a pair.
     """
     parts = [signs_of(configuration[index]) for index in members]
     found = weighted(parts, [part.total for part in parts])
@@ -141,6 +144,9 @@ def unanimous_interval(
     Were the mean mu below the value v, a pair in [-reach, reach] would say v with probability
     (reach + mu) / (reach + v) at most (Markov), and all disjoint ones with its power: the limits are where that is
     (1 - level) / 2. For v = reach this is the interval of Clopper and Pearson.
+
+    Returns:
+        (low, high).
     """
     if disjoint <= 0:
         return -reach, reach

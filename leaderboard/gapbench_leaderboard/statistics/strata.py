@@ -60,11 +60,20 @@ def within_stratum_tau(
 ) -> WithinStrata:
     """Pooled tau, its pair-weighted mean within strata, and the Simpson flag.
 
-    Args:
-        strata: columns whose equal values make a stratum.
-        configuration: columns that identify a configuration, which is drawn as one; None draws single rows.
-
     Rows without a finite measure and target are left out.
+
+    Args:
+        frame: one row per network.
+        measure: column to be scored.
+        target: column to be predicted.
+        strata: columns whose equal values make a stratum.
+        variant: tau-a or tau-b.
+        configuration: columns that identify a configuration, which is drawn as one; None draws single rows.
+        replicates: bootstrap samples.
+        seed: of the bootstrap.
+
+    Returns:
+        Both coefficients with their intervals, and the flag.
 
     Raises:
         TableError: for missing columns, no strata, or text where numbers are needed.
@@ -118,7 +127,7 @@ def simpson_flag(
     pooled_signs: Signs | None = None,
     within_signs: Signs | None = None,
 ) -> bool:
-    """True where a pooled correlation is not borne out within the strata.
+    """Whether a pooled correlation is not borne out within the strata.
 
     The pooled value is significant, and the within-stratum value has the opposite sign, or its interval
     contains 0 while that of the paired difference (pooled - within) does not.
@@ -127,7 +136,11 @@ def simpson_flag(
         pooled: entry 0 the original value, the others bootstrap replicates (and deletions).
         within: likewise, of the same replicates.
         sampling: how the arrays are laid out; see `interval`.
-        pooled_signs, within_signs: the signs that both rest on; the difference rests on those within.
+        pooled_signs: the signs that the pooled value rests on.
+        within_signs: those of the value within, which the difference rests on as well.
+
+    Returns:
+        True where it is not.
     """
     if not (np.isfinite(pooled[0]) and np.isfinite(within[0])):
         return False

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gapbench_leaderboard.statistics._compile import compiled
-from gapbench_leaderboard.statistics.calibration import accuracy, isotonic_curve, pool
+from gapbench_leaderboard.statistics._compile import Floats, Integers, Whole, compiled
+from gapbench_leaderboard.statistics.calibration import accuracy, isotonic_curve, neighbours, pool
 from gapbench_leaderboard.statistics.pairs import order_of
 
 
@@ -48,6 +48,9 @@ def transport(domains: Sequence[Domain]) -> Transport:
     The curve is that of `calibration.isotonic_curve`: monotone, constant beyond the range it was fitted on.
     R^2 is relative to the spread within the domain scored: a proxy whose scale does not carry over falls
     below 0 even where it ranks every domain perfectly.
+
+    Returns:
+        Mean R^2 and mean absolute error of each domain, over the curves of the others.
     """
     curves = {domain.name: isotonic_curve(domain.proxy, domain.target, domain.weight) for domain in domains}
     r_squared: dict[str, float] = {}
@@ -111,13 +114,41 @@ def transport_replicates(
 def _mean_of_finite(values: NDArray[np.float64], axis: int) -> NDArray[np.float64]:
     finite = np.isfinite(values)
     total, number = np.where(finite, values, 0.0).sum(axis=axis), finite.sum(axis=axis)
-    return np.divide(total, number, out=np.full(total.shape, np.nan), where=number > 0)
+    mean: NDArray[np.float64] = np.divide(total, number, out=np.full(total.shape, np.nan), where=number > 0)
+    return mean
 
 
 @compiled
-def _transported(  # type: ignore[no-untyped-def]
-    rank, levels, target, weights, x, y, place, starts, other_weights
-):
+def _predicted(
+    x: float, at: int, levels: Floats, values: Floats, previous: Integers, following: Integers
+) -> float:
+    """The curve at x, which stands at or above level `at`: linear between fitted levels, constant beyond them."""
+    low = previous[at] if at >= 0 else -1
+    if low >= 0 and levels[low] == x:
+        high = low
+    else:
+        high = following[at + 1] if at + 1 < levels.shape[0] else -1
+    result: float = values[low]
+    if low < 0:
+        result = values[high]
+    elif high >= 0 and low != high:
+        slope = (values[high] - values[low]) / (levels[high] - levels[low])
+        result = values[low] + slope * (x - levels[low])
+    return result
+
+
+@compiled
+def _transported(
+    rank: Whole,
+    levels: Floats,
+    target: Floats,
+    weights: Floats,
+    x: Floats,
+    y: Floats,
+    place: Integers,
+    starts: Integers,
+    other_weights: Floats,
+) -> Floats:
     """Fit on one domain, score on the others laid end to end; shape (others, 2, samples)."""
     size = levels.shape[0]
     samples = weights.shape[0]
@@ -136,18 +167,8 @@ def _transported(  # type: ignore[no-untyped-def]
             mass[rank[member]] += w
             moment[rank[member]] += w * target[member]
         pool(mass, moment, values)
-        seen = -1
-        for level in range(size):
-            if mass[level] > 0:
-                seen = level
-            previous[level] = seen
-        if seen < 0:
+        if not neighbours(mass, previous, following):
             continue
-        seen = -1
-        for level in range(size - 1, -1, -1):
-            if mass[level] > 0:
-                seen = level
-            following[level] = seen
         for other in range(others):
             total = 0.0
             first = 0.0
@@ -159,19 +180,7 @@ def _transported(  # type: ignore[no-untyped-def]
                 w = other_weights[sample, member]
                 if w <= 0:
                     continue
-                at = place[member]
-                low = previous[at] if at >= 0 else -1
-                if low >= 0 and levels[low] == x[member]:
-                    high = low
-                else:
-                    high = following[at + 1] if at + 1 < size else -1
-                if low < 0:
-                    prediction = values[high]
-                elif high < 0 or low == high:
-                    prediction = values[low]
-                else:
-                    slope = (values[high] - values[low]) / (levels[high] - levels[low])
-                    prediction = values[low] + slope * (x[member] - levels[low])
+                prediction = _predicted(x[member], place[member], levels, values, previous, following)
                 total += w
                 first += w * y[member]
                 squared += w * (y[member] - prediction) ** 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from gapbench_leaderboard.statistics._compile import compiled
+from gapbench_leaderboard.statistics._compile import Floats, Integers, compiled
 
 
 def tau_b_rows(
@@ -23,7 +23,25 @@ def tau_b_rows(
 
 
 @compiled
-def _rows(x, y, weight):  # type: ignore[no-untyped-def]
+def _below(tree: Integers, node: np.int64) -> np.int64:
+    """The mass at nodes 1..node of a Fenwick tree."""
+    mass = np.int64(0)
+    while node > 0:
+        mass += tree[node]
+        node -= node & -node
+    return mass
+
+
+@compiled
+def _put(tree: Integers, node: np.int64, mass: np.int64) -> None:
+    """Add mass at a node of a Fenwick tree."""
+    while node < tree.shape[0]:
+        tree[node] += mass
+        node += node & -node
+
+
+@compiled
+def _rows(x: Floats, y: Floats, weight: Integers) -> Floats:
     rows, size = x.shape
     result = np.full(rows, np.nan)
     total = np.int64(0)
@@ -43,7 +61,7 @@ def _rows(x, y, weight):  # type: ignore[no-untyped-def]
             member = by_y[place]
             if place > 0 and y[row, member] != y[row, by_y[place - 1]]:
                 level += 1
-                mass = 0
+                mass = np.int64(0)
             rank[member] = level
             tied_y += mass * weight[member]
             mass += weight[member]
@@ -53,33 +71,25 @@ def _rows(x, y, weight):  # type: ignore[no-untyped-def]
         tied_both = np.int64(0)
         discordant = np.int64(0)
         before = np.int64(0)
-        mass = 0
+        mass = np.int64(0)
         both = np.int64(0)
         for place in range(size):
             member = by_x[place]
             if place > 0:
                 last = by_x[place - 1]
                 if x[row, member] != x[row, last]:
-                    mass = 0
-                    both = 0
+                    mass = np.int64(0)
+                    both = np.int64(0)
                 elif rank[member] != rank[last]:
-                    both = 0
+                    both = np.int64(0)
             w = weight[member]
             tied_x += mass * w
             tied_both += both * w
             mass += w
             both += w
-            below = np.int64(0)
-            node = rank[member] + 1
-            while node > 0:
-                below += tree[node]
-                node -= node & -node
-            discordant += w * (before - below)
+            discordant += w * (before - _below(tree, rank[member] + 1))
             before += w
-            node = rank[member] + 1
-            while node <= size:
-                tree[node] += w
-                node += node & -node
+            _put(tree, rank[member] + 1, w)
         untied_x = pairs - tied_x
         untied_y = pairs - tied_y
         if untied_x > 0 and untied_y > 0:

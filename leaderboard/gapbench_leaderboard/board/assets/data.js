@@ -1,62 +1,72 @@
 // The board's tables, as written by document.py, with the look-ups that the page needs.
-const board = JSON.parse(document.getElementById("data").textContent);
+/** @type {Board} */
+const board = JSON.parse(document.getElementById("data")?.textContent || "");
 
 // A column of a table as an array of cells.
+/** @type {(table: StoredTable, name: string) => Cell[]} */
 function cells(table, name) {
   const column = table[name];
   if (column === undefined || Array.isArray(column)) return column;
   return column.codes.map((code) => (code < 0 ? null : column.names[code]));
 }
 
+/** @type {(table: StoredTable) => Table} */
 function decoded(table) {
   return Object.fromEntries(Object.keys(table).map((name) => [name, cells(table, name)]));
 }
 
-const population = decoded(board.population);
-const measurements = decoded(board.measurements);
-const scores = decoded(board.scores);
+const population = /** @type {Population} */ (decoded(board.population));
+const measurements = /** @type {Measurements} */ (decoded(board.measurements));
+const scores = /** @type {Scores} */ (decoded(board.scores));
 const entryOf = new Map(board.proxies.map((entry) => [entry.label, entry]));
 const networkOf = new Map(population.cell.map((cell, index) => [cell, index]));
 
 // Rows of scores by target, task and family.
+/** @type {Map<string, number[]>} */
 const rowsOfScope = new Map();
-for (let row = 0, last = null, rows = null; row < scores.value.length; row++) {
+for (let row = 0, last = "", rows = /** @type {number[]} */ ([]); row < scores.value.length; row++) {
   const key = `${scores.target[row]}\u0000${scores.task[row] || ""}\u0000${scores.family[row] || ""}`;
   if (key !== last) {
-    rows = rowsOfScope.get(key);
-    if (!rows) rowsOfScope.set(key, (rows = []));
+    rows = rowsOfScope.get(key) || [];
+    rowsOfScope.set(key, rows);
     last = key;
   }
   rows.push(row);
 }
 
+/** @type {Map<string, Scope>} */
 const scopeIndex = new Map();
 // estimator -> proxy -> row of scores, within one scope.
+/** @type {(target: string, task: string, family: string) => Scope} */
 function scope(target, task, family) {
   const key = `${target}\u0000${task || ""}\u0000${family || ""}`;
-  if (!scopeIndex.has(key)) {
-    const index = new Map();
-    for (const row of rowsOfScope.get(key) || []) {
-      const estimator = scores.estimator[row];
-      if (!index.has(estimator)) index.set(estimator, new Map());
-      index.get(estimator).set(scores.proxy[row] || "", row);
-    }
-    scopeIndex.set(key, index);
+  const known = scopeIndex.get(key);
+  if (known) return known;
+  /** @type {Scope} */
+  const index = new Map();
+  for (const row of rowsOfScope.get(key) || []) {
+    const estimator = scores.estimator[row];
+    const rows = index.get(estimator) || new Map();
+    index.set(estimator, rows);
+    rows.set(scores.proxy[row] || "", row);
   }
-  return scopeIndex.get(key);
+  scopeIndex.set(key, index);
+  return index;
 }
 
+/** @type {(index: Scope, estimator: string, proxy: string) => number} */
 function scoreRow(index, estimator, proxy) {
-  const found = index.get(estimator);
-  return found && found.has(proxy) ? found.get(proxy) : -1;
+  return index.get(estimator)?.get(proxy) ?? -1;
 }
 
+/** @type {(index: Scope, estimator: string, proxy: string, column?: "value" | "low" | "high") => number | null} */
 function score(index, estimator, proxy, column = "value") {
   const row = scoreRow(index, estimator, proxy);
   return row < 0 ? null : scores[column][row];
 }
 
 // The ranking of a scope: measured proxies by rank and headline, then the baselines.
+/** @type {(target: string, task: string, family: string) => RankingRow[]} */
 function ranking(target, task, family) {
   const index = scope(target, task, family);
   const everywhere = scope(target, "", "");
@@ -65,72 +75,80 @@ function ranking(target, task, family) {
     if (proxy === "") continue;
     const entry = entryOf.get(proxy) || { label: proxy };
     rows.push({
+      ...Object.fromEntries(board.columns.map((column) => [column.key, column.estimator ? score(column.whole ? everywhere : index, column.estimator, proxy) : null])),
       proxy,
       entry,
       baseline: Boolean(entry.baseline),
-      rank: score(index, "rank", proxy),
       tau: scores.value[row],
       low: scores.low[row],
       high: scores.high[row],
       models: scores.models[row],
-      within: score(index, "tau_within", proxy),
-      pooled: score(index, "tau_b", proxy),
-      partial: score(index, "tau_partial", proxy),
-      withWidth: score(index, "tau_with_width", proxy),
-      limits: (name) => { const row = scoreRow(index, name, proxy); return row < 0 ? "" : interval(scores.low[row], scores.high[row]); },
-      repeatability: score(index, "repeatability", proxy),
+      rank: score(index, "rank", proxy),
       coverage: score(index, "coverage", proxy),
       seconds: score(everywhere, "seconds", proxy),
-      simpson: score(index, "simpson", proxy) === 1,
-      unreliable: score(index, "unreliable", proxy) === 1,
-      fewDistinct: score(everywhere, "few_distinct", proxy) === 1,
+      limits: (/** @type {string} */ name) => { const row = scoreRow(index, name, proxy); return row < 0 ? "" : interval(scores.low[row], scores.high[row]); },
+      marks: board.marks.filter((mark) => mark.estimator && applies(mark, score(mark.whole ? everywhere : index, mark.estimator, proxy), Boolean(entry.baseline))).map((mark) => mark.name),
     });
   }
   return rows;
 }
 
+// Whether a proxy with this value of a mark's estimator bears the mark.
+/** @type {(mark: ScoredMark, value: number | null, baseline: boolean) => boolean} */
+function applies(mark, value, baseline) {
+  if (typeof value !== "number" || (baseline && !mark.of_baselines)) return false;
+  return (mark.at_least !== null && Math.abs(value) >= mark.at_least) || (mark.below !== null && value < mark.below);
+}
+
 // How many networks of a scope could be ranked at all.
+/** @type {(rows: RankingRow[]) => number | null} */
 function rankable(rows) {
-  for (const row of rows) if (row.coverage > 0) return Math.round(row.models / row.coverage);
+  for (const row of rows) if (row.coverage) return Math.round(row.models / row.coverage);
   return null;
 }
 
+/** @type {(target: string, task: string, family: string) => Ceiling[]} */
 function ceilings(target, task, family) {
   const index = scope(target, task, family);
   return ["network", "configuration"]
     .map((name) => ({ name, value: score(index, `ceiling_${name}`, ""), low: score(index, `ceiling_${name}`, "", "low"), high: score(index, `ceiling_${name}`, "", "high") }))
-    .filter((ceiling) => typeof ceiling.value === "number");
+    .flatMap(({ value, ...ceiling }) => (value === null ? [] : [{ ...ceiling, value }]));
 }
 
+/** @type {Map<string, number[]>} */
 const rowsOfProxy = new Map();
 for (let row = 0; row < measurements.cell.length; row++) {
   const proxy = measurements.proxy[row];
-  if (!rowsOfProxy.has(proxy)) rowsOfProxy.set(proxy, []);
-  rowsOfProxy.get(proxy).push(row);
+  const rows = rowsOfProxy.get(proxy);
+  if (rows) rows.push(row);
+  else rowsOfProxy.set(proxy, [row]);
 }
 
 // [network, value, standard error] of every usable first measurement of a proxy; null where it has none of its own.
+/** @type {(proxy: string) => [number, number, Cell][] | null} */
 function measured(proxy) {
   const own = rowsOfProxy.get(proxy);
   if (!own) {
     if (proxy !== "width" || !population.width) return null;
-    return population.width.map((value, network) => [network, value, null]).filter(([, value]) => typeof value === "number");
+    return population.width.flatMap((value, network) => (typeof value === "number" ? [/** @type {[number, number, Cell]} */ ([network, value, null])] : []));
   }
+  /** @type {[number, number, Cell][]} */
   const found = [];
   for (const row of own) {
-    if (measurements.repeat && measurements.repeat[row] > 0) continue;
+    if (measurements.repeat && Number(measurements.repeat[row]) > 0) continue;
     const value = measurements.value[row];
     if (measurements.status[row] !== "ok" || typeof value !== "number") continue;
-    found.push([networkOf.get(measurements.cell[row]), value, measurements.standard_error ? measurements.standard_error[row] : null]);
+    found.push([networkOf.get(measurements.cell[row]) ?? -1, value, measurements.standard_error ? measurements.standard_error[row] : null]);
   }
   return found;
 }
 
 // Counts of the statuses and reasons of a proxy's first measurements.
+/** @type {(proxy: string | null) => [string, number][]} */
 function statuses(proxy) {
   const counts = new Map();
-  for (const row of rowsOfProxy.get(proxy) || []) {
-    if (measurements.repeat && measurements.repeat[row] > 0) continue;
+  for (const row of rowsOfProxy.get(proxy || "") || []) {
+    if (measurements.repeat && Number(measurements.repeat[row]) > 0) continue;
     const reason = (measurements.reason && measurements.reason[row]) || "";
     const status = measurements.status[row];
     const key = status === "ok" ? "ok" : reason ? `${status}: ${reason}` : status;

@@ -1,21 +1,18 @@
 // Proxies against axes, tasks or families: a table whose cells are coloured by value.
-const HEAT_KINDS = [
-  ["axis", "axis: granulated coefficient", "The granulated coefficient of one axis: tau among networks that differ in that axis alone, averaged over the rest of the grid. It says along which hyper-parameter a proxy follows the target."],
-  ["fixed", "axis held fixed: tau", "tau among the networks of a task with an equal value of the axis. Against the pooled tau it says how much of a proxy's success that axis carries."],
-  ["task", "task: headline tau", "The headline within each task."],
-  ["family", "family: headline tau", "The headline within each family of networks."],
-];
+const HEAT_KINDS = board.heat_maps;
 
 // The columns of a heat map: title, and the row of scores of a proxy.
+/** @type {(kind: HeatMap, state: State) => HeatColumn[]} */
 function heatColumns(kind, state) {
+  const { estimator } = kind;
+  /** @type {(title: string, index: Scope, name: string) => HeatColumn} */
   const column = (title, index, name) => ({ title, row: (proxy) => scoreRow(index, name, proxy), pairs: (proxy) => score(index, `pairs:${name}`, proxy) });
-  if (kind === "task") return board.tasks.map((task) => column(task, scope(state.target, task, state.family), "tau"));
-  if (kind === "family") return board.families.map((family) => column(family, scope(state.target, state.task, family), "tau"));
-  const estimator = kind === "axis" ? "granulated" : "tau_within";
-  const tasks = kind === "fixed" && !state.task ? board.tasks : [state.task];
+  if (kind.columns === "task") return board.tasks.map((task) => column(task, scope(state.target, task, state.family), estimator));
+  if (kind.columns === "family") return board.families.map((family) => column(family, scope(state.target, state.task, family), estimator));
+  const tasks = kind.single_tasks && !state.task ? board.tasks : [state.task];
   const columns = [];
   for (const task of tasks) {
-    const index = scope(state.target, task, kind === "axis" ? state.family : "");
+    const index = scope(state.target, task, kind.single_tasks ? "" : state.family);
     for (const name of index.keys()) {
       if (!name.startsWith(`${estimator}:`)) continue;
       const axis = name.slice(estimator.length + 1);
@@ -26,15 +23,18 @@ function heatColumns(kind, state) {
 }
 
 // Whether the interval of a row of scores leaves out 0: with few pairs, whether the sign test has p < 0.05.
+/** @type {(row: number) => boolean} */
 function firm(row) {
   const low = scores.low[row], high = scores.high[row];
-  return typeof low === "number" && low !== high && (low > 0 || high < 0);
+  return typeof low === "number" && typeof high === "number" && low !== high && (low > 0 || high < 0);
 }
 
+/** @type {(row: number, pairs: Cell, title: string) => HTMLElement} */
 function heatCell(row, pairs, title) {
   const value = row < 0 ? null : scores.value[row];
   const said = row < 0 ? "not defined" : `${rounded(value, 3)} ${interval(scores.low[row], scores.high[row])}, ${typeof pairs === "number" ? `${plural(pairs, "pair")} of ` : ""}${plural(scores.models[row], "network")}`;
   const cell = element("td", { "data-value": exact(value), class: row < 0 || firm(row) ? null : "weak", "aria-label": `${rounded(value, 2)}: ${said}` }, rounded(value, 2));
+  /** @type {(event: MouseEvent) => void} */
   const tell = (event) => showTip(`${title}\n${said}`, event.clientX, event.clientY);
   cell.addEventListener("pointermove", tell);
   cell.addEventListener("pointerleave", hideTip);
@@ -42,10 +42,11 @@ function heatCell(row, pairs, title) {
   return cell;
 }
 
+/** @type {(state: State) => void} */
 function drawHeat(state) {
-  const kind = HEAT_KINDS.find(([key]) => key === state.heat) || HEAT_KINDS[0];
-  byId("heat-about").textContent = `${kind[2]} Pale: the interval contains 0, or there is none. Point at a cell for the number of pairs that it rests on.`;
-  const columns = heatColumns(kind[0], state);
+  const kind = HEAT_KINDS.find(({ key }) => key === state.heat) || HEAT_KINDS[0];
+  byId("heat-about").textContent = `${kind.about} Pale: the interval contains 0, or there is none. Point at a cell for the number of pairs that it rests on.`;
+  const columns = heatColumns(kind, state);
   const rows = sortedRanking(ranking(state.target, state.task, state.family).filter((row) => state.keeps(row)), state);
   const empty = !columns.length || !rows.length;
   byId("heat-empty").hidden = !empty;

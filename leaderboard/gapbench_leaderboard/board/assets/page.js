@@ -1,4 +1,5 @@
 // The state of the page, kept in the URL's fragment, and what redraws when it changes.
+/** @type {State} */
 const state = {
   target: board.targets.includes("gap") ? "gap" : board.targets[0] || "gap",
   task: "", family: "", search: "", sort: "rank", reverse: false,
@@ -10,15 +11,19 @@ const state = {
     return !state.search || `${row.proxy} ${row.entry.summary || ""}`.toLowerCase().includes(state.search.toLowerCase());
   },
 };
+/** @type {Record<string, string>} */
 const KEPT = { target: state.target, task: "", family: "", search: "", sort: "rank", reverse: "", proxy: "", plotTask: state.plotTask, log: "auto", unconverged: "", heat: "axis", verified: "", cost: "", invariant: "", theme: "" };
 const auditKinds = [...new Set(board.proxies.flatMap((entry) => (entry.audit || []).map((result) => result.kind)))].sort();
 const hasVerified = board.proxies.some((entry) => "verified" in entry);
+
+// The part of the state that the address keeps, by name.
+const stateOf = /** @type {Record<string, any>} */ (/** @type {unknown} */ (state));
 
 function readFragment() {
   const given = new URLSearchParams(location.hash.slice(1));
   for (const [name, otherwise] of Object.entries(KEPT)) {
     const value = given.has(name) ? given.get(name) : otherwise;
-    state[name] = ["reverse", "unconverged", "verified"].includes(name) ? value === "1" : value;
+    stateOf[name] = ["reverse", "unconverged", "verified"].includes(name) ? value === "1" : value;
   }
   if (!board.targets.includes(state.target)) state.target = KEPT.target;
   if (state.task && !board.tasks.includes(state.task)) state.task = "";
@@ -29,12 +34,13 @@ function readFragment() {
   // What no control can show would filter unseen.
   if (!COLUMNS.some((column) => column.key === state.sort)) state.sort = KEPT.sort;
   if (!["auto", "linear", "log"].includes(state.log)) state.log = KEPT.log;
-  if (!HEAT_KINDS.some(([kind]) => kind === state.heat)) state.heat = KEPT.heat;
+  if (!HEAT_KINDS.some(({ key }) => key === state.heat)) state.heat = KEPT.heat;
   if (!/^[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$/i.test(state.cost) || !Number.isFinite(Number(state.cost))) state.cost = "";
   if (!hasVerified) state.verified = false;
-  if (!entryOf.has(state.proxy)) state.proxy = firstProxy();
+  if (!entryOf.has(state.proxy || "")) state.proxy = firstProxy();
 }
 
+/** @type {() => string | null} */
 function firstProxy() {
   const rows = sortedRanking(ranking(state.target, state.task, state.family), { sort: "rank", reverse: false });
   const first = rows.find((row) => rowsOfProxy.has(row.proxy));
@@ -42,15 +48,17 @@ function firstProxy() {
 }
 
 // The fragment of this view; `more` says where on the page it opens.
+/** @type {(more?: Record<string, string>) => string} */
 function fragment(more = {}) {
   const kept = new URLSearchParams(more);
   for (const [name, otherwise] of Object.entries(KEPT)) {
-    const value = typeof state[name] === "boolean" ? (state[name] ? "1" : "") : state[name] || "";
+    const value = typeof stateOf[name] === "boolean" ? (stateOf[name] ? "1" : "") : stateOf[name] || "";
     if (value !== otherwise) kept.set(name, value);
   }
   return `#${kept}`;
 }
 
+/** @type {(values: Partial<State>) => void} */
 function change(values) {
   Object.assign(state, values);
   history.replaceState(null, "", fragment());
@@ -59,7 +67,7 @@ function change(values) {
 
 // After a link was followed: the chosen row in a long ranking, and the proxy where the link asks for it.
 function reveal() {
-  const place = byId("ranking-place"), chosen = place.querySelector("tr.chosen");
+  const place = byId("ranking-place"), chosen = /** @type {HTMLElement | null} */ (place.querySelector("tr.chosen"));
   if (chosen && place.classList.contains("tall")) place.scrollTop = Math.max(0, chosen.offsetTop - place.clientHeight / 2);
   if (new URLSearchParams(location.hash.slice(1)).get("at") === "proxy") byId("detail-title").scrollIntoView();
 }
@@ -82,6 +90,7 @@ function drawHeader() {
 }
 
 function drawControls() {
+  /** @type {(names: string[]) => [string, string][]} */
   const named = (names) => names.map((name) => [name, name]);
   byId("filters").replaceChildren(
     choice("target", "Target", named(board.targets), state.target, (target) => change({ target })),
@@ -93,8 +102,8 @@ function drawControls() {
     searchBox(),
     choice("theme", "Appearance", [["", "as the system"], ["light", "light"], ["dark", "dark"]], state.theme, (theme) => change({ theme })),
   );
-  byId("theme").parentNode.classList.add("last");
-  byId("heat-controls").replaceChildren(choice("heat-kind", "Columns", HEAT_KINDS, state.heat, (heat) => change({ heat })));
+  byId("theme").parentElement?.classList.add("last");
+  byId("heat-controls").replaceChildren(choice("heat-kind", "Columns", HEAT_KINDS.map(({ key, title }) => [key, title]), state.heat, (heat) => change({ heat })));
   byId("scatter-controls").replaceChildren(
     choice("plot-proxy", "Proxy", named(board.proxies.map((entry) => entry.label)), state.proxy, (proxy) => change({ proxy })),
     choice("plot-task", "Task", named(board.tasks), state.plotTask, (plotTask) => change({ plotTask })),
@@ -103,14 +112,16 @@ function drawControls() {
   );
 }
 
+/** @type {() => HTMLElement} */
 function searchBox() {
-  const box = element("input", { type: "search", id: "search", placeholder: "name or summary", oninput: (event) => change({ search: event.target.value }) });
+  const box = /** @type {HTMLInputElement} */ (element("input", { type: "search", id: "search", placeholder: "name or summary", oninput: (event) => change({ search: event.target.value }) }));
   box.value = state.search;
   return element("label", { for: "search" }, "Search", box);
 }
 
+/** @type {() => HTMLElement} */
 function costBox() {
-  const box = element("input", { type: "number", id: "cost-limit", min: "0", step: "any", placeholder: "any", oninput: (event) => change({ cost: event.target.value }) });
+  const box = /** @type {HTMLInputElement} */ (element("input", { type: "number", id: "cost-limit", min: "0", step: "any", placeholder: "any", oninput: (event) => change({ cost: event.target.value }) }));
   box.value = state.cost;
   return element("label", { for: "cost-limit", title: "Mean seconds to measure one network" }, "At most, seconds", box);
 }
@@ -118,9 +129,10 @@ function costBox() {
 function drawDetail() {
   const place = byId("detail");
   place.replaceChildren();
-  const entry = entryOf.get(state.proxy);
+  const entry = entryOf.get(state.proxy || "");
   if (!entry) return;
   const facts = element("dl");
+  /** @type {(name: string, text: string | false | null | undefined) => unknown} */
   const fact = (name, text) => text && facts.append(element("dt", {}, name), element("dd", {}, text));
   fact("proxy", entry.proxy && `${entry.proxy}${entry.version ? `, version ${entry.version}` : ""}`);
   fact("what it is", entry.summary);
@@ -141,9 +153,9 @@ function drawDetail() {
   const index = scope(state.target, state.task, state.family);
   const table = element("tbody");
   for (const [estimator, rows] of index) {
-    if (!rows.has(state.proxy)) continue;
-    const row = rows.get(state.proxy);
-    table.append(element("tr", { "data-estimator": estimator }, element("td", { class: "text" }, estimator),
+    const row = rows.get(entry.label);
+    if (row === undefined) continue;
+    table.append(element("tr", { "data-estimator": estimator }, element("td", { class: "text", title: meaningOf(estimator) }, estimator),
       number(scores.value[row], 4), number(scores.low[row], 4), number(scores.high[row], 4), element("td", {}, exact(scores.models[row]))));
   }
   const head = element("thead", {}, element("tr", {}, ...["estimator", "value", "low", "high", "networks"].map((name, k) => element("th", { scope: "col", class: k ? "" : "text" }, name))));
@@ -151,17 +163,28 @@ function drawDetail() {
   place.append(element("h3", {}, entry.label), facts, link, element("details", {}, element("summary", {}, "All its scores in this view"), element("div", { class: "wide" }, element("table", { id: "estimators" }, head, table))));
 }
 
+// What a row of scores is: `pairs:` counts the pairs of an estimator, and what follows a colon says of which axis, proxy or reason.
+/** @type {(row: string) => string | undefined} */
+function meaningOf(row) {
+  const about = board.meanings[row.replace(/^pairs:/, "").split(":")[0]];
+  return about && row.startsWith("pairs:") ? `Pairs that it is a mean over: ${about}` : about;
+}
+
 // Networks that the scores leave out, by reason.
+/** @type {(state: State) => [string, Cell][]} */
 function leftOut(state) {
+  /** @type {[string, Cell][]} */
   const found = [];
   for (const [estimator, rows] of scope(state.target, state.task, state.family)) {
-    if (estimator.startsWith("left_out:") && rows.has(state.proxy) && scores.value[rows.get(state.proxy)] > 0) found.push([estimator.slice(9), scores.value[rows.get(state.proxy)]]);
+    const count = scores.value[rows.get(state.proxy || "") ?? -1];
+    if (estimator.startsWith("left_out:") && count) found.push([estimator.slice(9), count]);
   }
   return found;
 }
 
+/** @type {() => number} */
 function fit() {
-  const width = document.querySelector("main").clientWidth;
+  const width = byId("content").clientWidth;
   PLOT.width = Math.max(300, Math.min(900, width));
   PLOT.height = PLOT.width < 600 ? 340 : 470;
   PLOT.left = PLOT.width < 600 ? 52 : 70;
@@ -170,15 +193,17 @@ function fit() {
 }
 
 // Redraw a part of the page; what had the keyboard's focus has it again.
+/** @type {(id: string, redraw: () => void) => void} */
 function keepingFocus(id, redraw) {
-  const active = byId(id).contains(document.activeElement) ? document.activeElement : null;
-  const found = active && (active.dataset.sort ? active : active.closest("[data-proxy], [data-focus]"));
-  const key = found && (found.dataset.sort ?? found.dataset.proxy ?? found.dataset.focus);
-  const kind = found && ["sort", "proxy", "focus"].find((name) => found.dataset[name] !== undefined);
+  const active = document.activeElement && byId(id).contains(document.activeElement) ? document.activeElement : null;
+  const found = active && (active.hasAttribute("data-sort") ? active : active.closest("[data-proxy], [data-focus]"));
+  const kind = found && ["data-sort", "data-proxy", "data-focus"].find((name) => found.hasAttribute(name));
+  const key = found && kind && found.getAttribute(kind);
   redraw();
-  if (!found) return;
-  const again = [...byId(id).querySelectorAll(`[data-${kind}]`)].find((place) => place.dataset[kind] === key);
-  if (again) (again.tabIndex >= 0 ? again : again.querySelector("button")).focus({ preventScroll: true });
+  if (!kind) return;
+  const places = /** @type {NodeListOf<HTMLElement>} */ (byId(id).querySelectorAll(`[${kind}]`));
+  const again = [...places].find((place) => place.getAttribute(kind) === key);
+  if (again) (again.tabIndex >= 0 ? again : again.querySelector("button"))?.focus({ preventScroll: true });
 }
 
 const LARGE = 100000;
@@ -187,10 +212,11 @@ let pending = 0;
 function draw() {
   document.documentElement.dataset.theme = state.theme;
   drawnAt = fit();
-  for (const [id, value] of [["target", state.target], ["task", state.task], ["family", state.family], ["plot-proxy", state.proxy], ["plot-task", state.plotTask], ["plot-log", state.log], ["heat-kind", state.heat], ["search", state.search], ["cost-limit", state.cost], ["invariant", state.invariant], ["theme", state.theme]]) {
-    const control = byId(id);
+  for (const [id, value] of /** @type {[string, string][]} */ ([["target", state.target], ["task", state.task], ["family", state.family], ["plot-proxy", state.proxy || ""], ["plot-task", state.plotTask], ["plot-log", state.log], ["heat-kind", state.heat], ["search", state.search], ["cost-limit", state.cost], ["invariant", state.invariant], ["theme", state.theme]])) {
+    const control = /** @type {HTMLInputElement | null} */ (document.getElementById(id));
     if (control && control.value !== value) control.value = value;
   }
+  /** @type {Choose} */
   const choose = (proxy) => change({ proxy });
   keepingFocus("ranking", () => drawRanking(state, choose, (key) => change({ reverse: state.sort === key ? !state.reverse : false, sort: key })));
   drawDetail();
@@ -206,6 +232,7 @@ function draw() {
 }
 
 // The tables of other views, made while nothing else is to be done, so that the first change of a filter is quick too.
+/** @type {(scopes: [string, string, string][]) => void} */
 function warmUp(scopes) {
   if (!scopes.length) return;
   const later = window.requestIdleCallback || ((work) => setTimeout(work, 50));
@@ -214,7 +241,7 @@ function warmUp(scopes) {
 
 let drawnAt = 0;
 // The fragment holds the view, so that the link to the ranking must not replace it.
-document.querySelector("a.skip").addEventListener("click", (event) => {
+document.querySelector("a.skip")?.addEventListener("click", (event) => {
   event.preventDefault();
   byId("ranking-title").focus();
   byId("ranking-title").scrollIntoView();
@@ -225,7 +252,9 @@ drawGlossary();
 drawControls();
 draw();
 reveal();
-warmUp([...board.targets.flatMap((target) => [...board.tasks.map((task) => [target, task, ""]), ...board.families.map((family) => [target, state.task, family])])]);
-addEventListener("resize", () => requestAnimationFrame(() => { if (document.querySelector("main").clientWidth !== drawnAt) draw(); }));
+/** @type {[string, string, string][]} */
+const views = board.targets.flatMap((target) => [...board.tasks.map((task) => /** @type {[string, string, string]} */ ([target, task, ""])), ...board.families.map((family) => /** @type {[string, string, string]} */ ([target, state.task, family]))]);
+warmUp(views);
+addEventListener("resize", () => requestAnimationFrame(() => { if (byId("content").clientWidth !== drawnAt) draw(); }));
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
 addEventListener("hashchange", () => { readFragment(); drawControls(); draw(); reveal(); });

@@ -1,18 +1,22 @@
 // A proxy against the target, one point per network: colour by width, shape by family.
 const PLOT = { width: 900, height: 470, left: 70, right: 16, top: 12, bottom: 48 };
 
+/** @type {(state: State) => ScatterPoint[] | null} */
 function scatterPoints(state) {
-  const values = measured(state.proxy);
+  const values = measured(state.proxy || "");
   if (values === null) return null;
   const target = population[state.target] || [];
   return values
-    .map(([network, value, error]) => ({ network, x: value, error, y: target[network] }))
-    .filter((point) => typeof point.y === "number")
+    .flatMap(([network, value, error]) => {
+      const y = target[network];
+      return typeof y === "number" ? [{ network, x: value, error, y, px: 0, py: 0, node: svg("path") }] : [];
+    })
     .filter((point) => population.status[point.network] === "converged" || state.unconverged)
     .filter((point) => population.task[point.network] === state.plotTask)
-    .filter((point) => !state.family || population.family[point.network] === state.family);
+    .filter((point) => !state.family || population.family?.[point.network] === state.family);
 }
 
+/** @type {(state: State) => void} */
 function drawScatter(state) {
   const place = byId("scatter"), about = byId("scatter-about");
   place.replaceChildren();
@@ -27,13 +31,13 @@ function drawScatter(state) {
   }
   const positive = points.every((point) => point.x > 0);
   const log = positive && (state.log === "auto" ? spread(points) > 30 : state.log === "log");
-  const entry = entryOf.get(state.proxy) || {};
+  const name = state.proxy || "", entry = entryOf.get(name) || { label: name };
   const direction = entry.higher_means === "better" ? " A larger value predicts a smaller target." : "";
   about.textContent = `${plural(points.length, "network")} of ${state.plotTask}.${log ? " Logarithmic axis." : ""}${state.log === "log" && !positive ? " Not all values are positive, so the axis is linear." : ""}${direction}`;
   const x = scale(points.map((point) => point.x), PLOT.left, PLOT.width - PLOT.right, log);
   const y = scale(points.map((point) => point.y), PLOT.height - PLOT.bottom, PLOT.top, false);
   const picture = svg("svg", { viewBox: `0 0 ${PLOT.width} ${PLOT.height}`, width: PLOT.width, height: PLOT.height, role: "img", tabindex: 0, "aria-label": `${state.proxy} against ${state.target}, ${plural(points.length, "network")} of ${state.plotTask}; left and right arrow go from network to network` });
-  axes(picture, x, y, state.proxy, state.target);
+  axes(picture, x, y, name, state.target);
   const widths = population.width || [];
   const colour = widthColours(widths);
   const families = [...new Set(points.map((point) => population.family ? population.family[point.network] : ""))].sort();
@@ -43,7 +47,7 @@ function drawScatter(state) {
     point.px = x(point.x);
     point.py = y(point.y);
     const family = population.family ? population.family[point.network] : "";
-    point.node = svg("path", { class: `point w${colour(widths[point.network])}`, d: shapeOf.get(family), transform: `translate(${point.px.toFixed(1)},${point.py.toFixed(1)})`, "data-cell": population.cell[point.network], "data-x": exact(point.x), "data-y": exact(point.y) });
+    filled(point.node, { class: `point w${colour(widths[point.network])}`, d: shapeOf.get(family), transform: `translate(${point.px.toFixed(1)},${point.py.toFixed(1)})`, "data-cell": population.cell[point.network], "data-x": exact(point.x), "data-y": exact(point.y) }, []);
     layer.append(point.node);
   }
   picture.append(layer);
@@ -51,12 +55,14 @@ function drawScatter(state) {
   place.append(scatterLegend(points, widths, colour, families, shapeOf), picture);
 }
 
+/** @type {(points: ScatterPoint[]) => number} */
 function spread(points) {
   let low = Infinity, high = 0;
   for (const point of points) { low = Math.min(low, point.x); high = Math.max(high, point.x); }
   return high / low;
 }
 
+/** @type {(picture: SVGElement, x: Scale, y: Scale, xTitle: string, yTitle: string) => void} */
 function axes(picture, x, y, xTitle, yTitle) {
   const right = PLOT.width - PLOT.right, bottom = PLOT.height - PLOT.bottom;
   for (const tick of x.ticks) {
@@ -73,13 +79,16 @@ function axes(picture, x, y, xTitle, yTitle) {
     svg("text", { class: "strong", transform: `translate(15,${(PLOT.top + bottom) / 2}) rotate(-90)`, "text-anchor": "middle" }, yTitle));
 }
 
+/** @type {(picture: SVGElement, points: ScatterPoint[], state: State) => void} */
 function hover(picture, points, state) {
+  /** @type {ScatterPoint | null} */
   let near = null;
   const leave = () => {
     if (near) near.node.classList.remove("near");
     near = null;
     hideTip();
   };
+  /** @type {(point: ScatterPoint | null) => void} */
   const mark = (point) => {
     if (point === near) return;
     leave();
@@ -106,12 +115,14 @@ function hover(picture, points, state) {
     if (event.key === "Escape") leave();
     if (to === undefined) return;
     event.preventDefault();
-    mark(ordered[to]);
-    const box = near.node.getBoundingClientRect();
-    showTip(describe(near, state), box.right, box.top);
+    const point = ordered[to];
+    mark(point);
+    const box = point.node.getBoundingClientRect();
+    showTip(describe(point, state), box.right, box.top);
   });
 }
 
+/** @type {(point: ScatterPoint, state: State) => string} */
 function describe(point, state) {
   const lines = [`${state.proxy}: ${brief(point.x)}${typeof point.error === "number" ? ` ± ${short(point.error)}` : ""}`, `${state.target}: ${brief(point.y)}`];
   for (const name of ["family", "width", ...board.axes, "seed", "parameters", "train_error", "test_error", "status"]) {
@@ -120,8 +131,10 @@ function describe(point, state) {
   return lines.join("\n");
 }
 
+/** @type {(points: ScatterPoint[], widths: Cell[], colour: (width: Cell) => number, families: string[], shapeOf: Map<string, string>) => HTMLElement} */
 function scatterLegend(points, widths, colour, families, shapeOf) {
   const legend = element("div", { class: "legend" });
+  /** @type {(shape: string | undefined, name: string) => SVGElement} */
   const sample = (shape, name) => svg("svg", { width: 14, height: 14, viewBox: "-7 -7 14 14", "aria-hidden": "true" }, svg("path", { class: name, d: shape }));
   const shown = [...new Set(points.map((point) => widths[point.network]))].filter((width) => typeof width === "number").sort((a, b) => a - b);
   for (let index = 0; index < COLOURS; index++) {

@@ -1,0 +1,1 @@
+"""One module per estimator, or per few that are made at once; found by scanning this package."""

@@ -1,0 +1,111 @@
+"""What a reader of the scores should know of a researcher's table: nothing of this is an error."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from gapbench_leaderboard.statistics.cells import NumberFormat, is_missing, nearly, remedy
+from gapbench_leaderboard.statistics.configurations import axis_codes, group_codes
+
+FEW_LEVELS = 12
+
+
+def notes(
+    frame: pd.DataFrame,
+    measures: Sequence[str],
+    target: str,
+    axes: Sequence[str],
+    values: Mapping[str, NDArray[np.float64]],
+) -> list[str]:
+    """What a reader of the scores should know of the table: nothing of this is an error."""
+    found = []
+    y = values[target]
+    missing = int((~np.isfinite(y)).sum())
+    if missing:
+        found.append(f"{missing} of {len(frame)} rows have no finite {target} and are left out{_which(y)}")
+    known = y[np.isfinite(y)]
+    if len(known) < 2:
+        found.append(f"fewer than two rows have a finite {target}: there is nothing to rank")
+    elif (known == known[0]).all():
+        found.append(f"{target} has the same value in every row: there is nothing to rank")
+    for name in measures:
+        x = values[name][np.isfinite(y)]
+        missing = int((~np.isfinite(x)).sum())
+        if missing:
+            found.append(f"{name}: {missing} of {len(x)} values are not finite and are left out{_which(x)}")
+    found += _unclear_levels(frame, axes)
+    codes = axis_codes(frame, axes)[np.isfinite(y)]
+    configurations = len(np.unique(group_codes(codes))) if len(codes) else 0
+    counts = [len(np.unique(codes[:, position])) for position in range(len(axes))]
+    for axis, count in zip(axes, counts):
+        if count <= 1:
+            found.append(f"axis {axis} has a single value")
+        elif count > FEW_LEVELS and 2 * count > configurations:
+            found.append(
+                f"axis {axis} is continuous ({count} values in {configurations} configurations): no two "
+                "networks agree on it, so it can be neither held fixed nor conditioned on"
+            )
+    full = int(np.prod([float(count) for count in counts])) if counts else 0
+    if configurations < full:
+        found.append(
+            f"the grid is incomplete: {configurations} of {full} combinations of the axes occur; cells of the "
+            "granulated coefficient with a single configuration are skipped"
+        )
+    if len(codes) == configurations:
+        found.append(
+            "one network per configuration: what a seed changes cannot be told, no configuration ceiling"
+        )
+    alike = pd.DataFrame(
+        np.column_stack([codes, *(values[name][np.isfinite(y)] for name in (target, *measures))])
+    )
+    if alike.duplicated().any():
+        found.append(
+            f"{int(alike.duplicated().sum())} rows equal another of their configuration in the target and in every "
+            "measure: if they are copies and no seeds, leave them out"
+        )
+    return found
+
+
+def _which(values: NDArray[np.float64]) -> str:
+    empty, infinite = int(np.isnan(values).sum()), int(np.isinf(values).sum())
+    parts = [*([f"{empty} empty"] if empty else []), *([f"{infinite} infinite"] if infinite else [])]
+    return f" ({', '.join(parts)})"
+
+
+def _unclear_levels(frame: pd.DataFrame, axes: Sequence[str]) -> list[str]:
+    """Levels of an axis that might have been meant for nothing at all."""
+    found = []
+    for axis in axes:
+        words = sorted({cell for cell in frame[axis].tolist() if isinstance(cell, str) and is_missing(cell)})
+        texts = [cell for cell in frame[axis].tolist() if isinstance(cell, str) and not is_missing(cell)]
+        if (
+            texts
+            and all(map(nearly, texts))
+            and "--" in remedy(texts[0])
+            and NumberFormat().read(texts[0]) is None
+        ):
+            found.append(f"axis {axis}: {texts[0]!r} is read as a word; {remedy(texts[0])}")
+        empty = int(frame[axis].isna().sum())
+        if words:
+            found.append(f"axis {axis}: {', '.join(map(repr, words))} read as levels like any other")
+        if empty:
+            found.append(f"axis {axis}: {empty} empty cells are a level of their own")
+    return found
+
+
+def renamed_headings(frame: pd.DataFrame) -> list[str]:
+    """pandas calls the second of two columns `m` `m.1` and says nothing."""
+    found = []
+    for name in map(str, frame.columns):
+        renamed = re.fullmatch(r"(.+)\.[1-9]", name)
+        if renamed and renamed[1] in frame.columns:
+            found.append(
+                f"columns {renamed[1]!r} and {name!r}: pandas names the second of two columns called "
+                f"{renamed[1]!r} so; both are what the file says, under names that only one of them had"
+            )
+    return found
