@@ -190,9 +190,9 @@ def own_type(network: nn.Module) -> torch.dtype | None:
     return next((p.dtype for p in network.parameters() if p.is_floating_point()), None)
 
 
-class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class _Recorder(TorchDispatchMode):
     def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self.nodes: list[Node] = []
         self.alive: list[Tensor] = []  # keeps identities and storages unique while recording
         self.index_of: dict[int, int] = {}

@@ -38,7 +38,7 @@ def gradient_of(loss: Tensor, theta: Tensor, again: Callable[[], Tensor]) -> Ten
         if "heckpoint" not in str(error):
             raise
         theta.grad = None
-        again().backward()  # type: ignore[no-untyped-call]
+        again().backward()
         found = torch.zeros_like(theta) if theta.grad is None else theta.grad.clone()
         theta.grad = None
     return found

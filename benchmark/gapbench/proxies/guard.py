@@ -93,7 +93,7 @@ class _RandomStates:
 
 
 def _random_states() -> _RandomStates:
-    in_use = torch.cuda.is_available() and torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+    in_use = torch.cuda.is_available() and torch.cuda.is_initialized()
     return _RandomStates(
         torch.get_rng_state(),
         tuple(np.random.get_state(legacy=True)),  # noqa: NPY002
