@@ -6,7 +6,6 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 from gapbench.checking import findings
 from gapbench.checking.findings import Evidence
@@ -47,7 +46,7 @@ def check(
     file: str | os.PathLike[str],
     *,
     proxy: str | None = None,
-    options: Mapping[str, Any] | None = None,
+    options: Mapping[str, object] | None = None,
     limits: Limits = LIMITS,
     unsandboxed: bool = False,
     say: Say = lambda text: None,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
 
 PASS, FAIL, WARNING, INFORMATION = "pass", "fail", "warning", "information"
 
@@ -52,7 +51,7 @@ class Report:
                 lines.append(f"{'':>4}  {'':<{width}}  -> {point.advice}")
         return "\n".join(lines)
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """As plain JSON."""
         return {
             "proxy": self.proxy,

@@ -74,7 +74,7 @@ def audit_command(
     click.echo(f"\nWritten: {run / 'invariances.json'}. Show it on the board: gapbench board {run}")
 
 
-def _earlier(target: Path, seed: int) -> dict[str, Any]:
+def _earlier(target: Path, seed: int) -> dict[str, object]:
     """What was audited before; read first, so that a refusal costs no audit."""
     try:
         earlier: dict[str, Any] = json.loads(target.read_text(encoding="utf-8"))
@@ -86,14 +86,14 @@ def _earlier(target: Path, seed: int) -> dict[str, Any]:
     return earlier
 
 
-def _joined(target: Path, earlier: dict[str, Any], result: dict[str, Any]) -> dict[str, Any]:
+def _joined(target: Path, earlier: dict[str, Any], result: dict[str, Any]) -> dict[str, object]:
     """What was audited before stays, with what is new; only results of one sample stand together."""
     if earlier["networks"] != result["networks"]:
         raise _another(target, earlier)
     return {**result, "proxies": {**earlier["proxies"], **result["proxies"]}}
 
 
-def _another(target: Path, earlier: dict[str, Any]) -> GapbenchError:
+def _another(target: Path, earlier: dict[str, object]) -> GapbenchError:
     return GapbenchError(
         f"{target} holds an audit of {earlier['networks']} networks with seed {earlier['seed']}; results of "
         "another sample cannot stand beside it. Use the same options, or audit all proxies."

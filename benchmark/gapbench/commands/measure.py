@@ -138,7 +138,7 @@ def _names(proxies: str | None) -> list[str]:
     return names
 
 
-def _row(found: Measurement) -> dict[str, Any]:
+def _row(found: Measurement) -> dict[str, object]:
     from gapbench.runs.details import noted
 
     said = {name: _of_the_command(str(found.details[name])) for name in NOTES if name in found.details}

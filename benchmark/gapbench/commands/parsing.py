@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from gapbench.sandbox.limits import Limits
 
 
-def limit_options(command: Callable[..., Any]) -> Callable[..., Any]:
+def limit_options(command: Callable[..., object]) -> Callable[..., object]:
     """`--time-limit` and `--memory-limit`."""
     command = click.option(
         "--memory-limit",
@@ -39,9 +39,9 @@ def limits_of(time_limit: float, memory_limit: float) -> Limits:
     return Limits(seconds=time_limit, memory=int(memory_limit * 2**30))
 
 
-def options_of(texts: Sequence[str]) -> dict[str, Any]:
+def options_of(texts: Sequence[str]) -> dict[str, object]:
     """NAME=VALUE texts as a table; values are numbers, true, false, or text. Raises `GapbenchError`."""
-    found: dict[str, Any] = {}
+    found: dict[str, object] = {}
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals or not name.isidentifier():

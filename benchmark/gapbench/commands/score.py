@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -142,7 +142,7 @@ def _columns(values: tuple[str, ...], frame: pd.DataFrame) -> list[str]:
     return found
 
 
-def _document(scores: pd.DataFrame) -> dict[str, Any]:
+def _document(scores: pd.DataFrame) -> dict[str, object]:
     rows = [
         {key: None if value != value else value for key, value in row.items()}
         for row in scores.drop(columns=["task", "family"]).to_dict("records")

@@ -230,7 +230,7 @@ def _sets(row: ForeignNetwork, read: Read) -> dict[str, tuple[Tensor, Tensor]]:
     return sets
 
 
-def measurement_description(cell: str, proxy: str, samples: int) -> dict[str, Any]:
+def measurement_description(cell: str, proxy: str, samples: int) -> dict[str, object]:
     """All that an imported network's measurement depends on; its key is the hash of this."""
     from gapbench.population.driver import MEASURE_PROTOCOL
     from gapbench.proxies.registry import checked_options, proxy_entry

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from gapbench_base.errors import GapbenchError
 
 
-def make_network(factory: str, arguments: Mapping[str, Any] | None = None) -> nn.Module:
+def make_network(factory: str, arguments: Mapping[str, object] | None = None) -> nn.Module:
     """Call MODULE:FACTORY or FILE.py:FACTORY. Raises `GapbenchError` if it does not give a network."""
     function = factory_of(factory)
     try:
@@ -42,7 +42,7 @@ def factory_of(factory: str) -> Callable[..., Any]:
         raise
     except Exception as error:
         raise GapbenchError(f"{module_name} cannot be imported: {type(error).__name__}: {error}") from error
-    function: Callable[..., Any] | None = getattr(module, name, None)
+    function: Callable[..., object] | None = getattr(module, name, None)
     if function is None or not callable(function):
         raise GapbenchError(f"{module_name} has no function {name!r}.")
     return function
@@ -56,7 +56,7 @@ def examples(path: Path) -> tuple[Tensor, Tensor]:
     return inputs, targets
 
 
-def _module(name: str) -> Any:
+def _module(name: str) -> object:
     if not name.endswith(".py"):
         folder = os.getcwd()
         if folder not in sys.path:
@@ -113,7 +113,7 @@ def read_state(path: str | os.PathLike[str]) -> dict[str, Tensor]:
 
 
 def load_network(
-    factory: str, weights: str | os.PathLike[str], arguments: Mapping[str, Any] | None = None
+    factory: str, weights: str | os.PathLike[str], arguments: Mapping[str, object] | None = None
 ) -> nn.Module:
     """A network with its weights, in eval mode. Raises `GapbenchError` if names or shapes do not fit."""
     network, state = make_network(factory, arguments), read_state(weights)
@@ -139,7 +139,7 @@ def read_examples(path: str | os.PathLike[str]) -> tuple[Tensor, Tensor]:
         raise GapbenchError(f"There is no data file {file}.")
     try:
         if file.suffix == ".safetensors":
-            arrays: Mapping[str, Any] = load_file(file)
+            arrays: Mapping[str, object] = load_file(file)
         else:
             with np.load(file, allow_pickle=False) as content:
                 arrays = {name: content[name] for name in content.files}

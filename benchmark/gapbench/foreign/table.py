@@ -49,14 +49,14 @@ class ForeignNetwork:
     train_loss: float | None
     test_loss: float | None
     test_size: int | None
-    axes: Mapping[str, Any]
+    axes: Mapping[str, object]
 
 
 def read_rows(
     table: str | os.PathLike[str],
     weights: str | os.PathLike[str],
     axes: Sequence[str],
-    given: Mapping[str, Any],
+    given: Mapping[str, object],
 ) -> tuple[ForeignNetwork, ...]:
     """The rows of a table, every one checked.
 
@@ -115,7 +115,7 @@ def half_unit(values: Sequence[float]) -> float:
     return 0.5 * 10.0 ** min(int(exponent) for exponent in exponents)
 
 
-def _complete(frame: pd.DataFrame, axes: Sequence[str], given: Mapping[str, Any]) -> pd.DataFrame:
+def _complete(frame: pd.DataFrame, axes: Sequence[str], given: Mapping[str, object]) -> pd.DataFrame:
     """The table with every optional column."""
     for axis in taken(axis for axis in axes if axis != "width"):
         own = "tells networks apart in any case" if axis in ("task", "family", "seed") else "is no axis"
@@ -141,7 +141,7 @@ def _complete(frame: pd.DataFrame, axes: Sequence[str], given: Mapping[str, Any]
     return frame
 
 
-def _row(position: int, record: Mapping[Any, Any], folder: Path, axes: Sequence[str]) -> ForeignNetwork:
+def _row(position: int, record: Mapping[object, object], folder: Path, axes: Sequence[str]) -> ForeignNetwork:
     name = _text(record, "weights")
     errors = {column: _fraction(record, column, name) for column in ERRORS}
     seed, width = _number(record, "seed"), _number(record, "width")
@@ -178,7 +178,7 @@ def _row(position: int, record: Mapping[Any, Any], folder: Path, axes: Sequence[
     )
 
 
-def _status(record: Mapping[Any, Any]) -> CellStatus:
+def _status(record: Mapping[object, object]) -> CellStatus:
     text = _text(record, "status")
     for status in STATUSES:
         if text == status:
@@ -196,14 +196,14 @@ def _data(name: str, folder: Path) -> Path:
     return _file(Path(name) if Path(name).is_file() else folder / name)
 
 
-def _text(record: Mapping[Any, Any], column: str) -> str:
+def _text(record: Mapping[object, object], column: str) -> str:
     value = record[column]
     if _empty(value):
         raise GapbenchError(f"{column} is empty.")
     return str(value)
 
 
-def _fraction(record: Mapping[Any, Any], column: str, name: str) -> float:
+def _fraction(record: Mapping[object, object], column: str, name: str) -> float:
     value = _number(record, column)
     if value is None or not 0 <= value <= (100 if column == "train_error" else 1):
         percent = value is not None and 1 < value <= 100
@@ -212,7 +212,7 @@ def _fraction(record: Mapping[Any, Any], column: str, name: str) -> float:
     return value
 
 
-def _number(record: Mapping[Any, Any], column: str) -> float | None:
+def _number(record: Mapping[object, Any], column: str) -> float | None:
     """A finite number; None where the cell is empty."""
     value = record[column]
     if _missing(value):
@@ -226,19 +226,19 @@ def _number(record: Mapping[Any, Any], column: str) -> float | None:
     return number
 
 
-def _missing(value: Any) -> bool:
+def _missing(value: object) -> bool:
     """Nothing, or a word for nothing: what a number or a file may be."""
     from gapbench_leaderboard.statistics.cells import is_missing
 
     return is_missing(value)
 
 
-def _empty(value: Any) -> bool:
+def _empty(value: object) -> bool:
     """Nothing; "NA" and "None" are levels of an axis and names like others."""
     from gapbench_leaderboard.statistics.cells import is_empty
 
     return is_empty(value)
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     return value.item() if hasattr(value, "item") else value

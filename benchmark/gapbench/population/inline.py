@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Iterator
-from typing import Any
 
 from gapbench.population.jobs import Setup, TrainJob
 from gapbench.population.pool import Job, WorkerEvent
@@ -40,11 +39,11 @@ class Inline:
             for kind, value in self._events(job):
                 yield WorkerEvent(kind, value, job, os.getpid())
 
-    def _events(self, job: Job) -> list[tuple[str, Any]]:
+    def _events(self, job: Job) -> list[tuple[str, object]]:
         """What a worker would send about a job."""
         from gapbench.population.worker import measure_cell, train_cell
 
-        events: list[tuple[str, Any]] = []
+        events: list[tuple[str, object]] = []
         try:
             if isinstance(job, TrainJob):
                 return [("trained", train_cell(self.setup, job))]

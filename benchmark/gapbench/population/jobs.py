@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from gapbench.runs.records import CellStatus, TrainedCell, json_text
 from gapbench.suites.suite import Configuration, ProxyRequest
 
-Description = dict[str, Any]
+Description = dict[str, object]
 """All that a network or a value depends on, as plain JSON."""
 
 

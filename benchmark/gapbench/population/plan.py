@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from gapbench.suites.hyperparameters import Hyperparameters
 from gapbench.suites.suite import Configuration, Suite, configuration_values
@@ -38,7 +37,7 @@ class Cell:
 
     key: str
     configuration: Configuration
-    description: dict[str, Any]
+    description: dict[str, object]
 
     @property
     def seed(self) -> int:
@@ -46,7 +45,7 @@ class Cell:
         return named_seed("cell", self.key)
 
 
-def describe(configuration: Configuration, facts: TaskFacts) -> dict[str, Any]:
+def describe(configuration: Configuration, facts: TaskFacts) -> dict[str, object]:
     """A cell's complete description as plain JSON values.
 
     Hyper-parameters at their default are left out, so that an axis added later changes no key of before.

@@ -109,7 +109,7 @@ def train_cell(setup: Setup, job: TrainJob) -> TrainedCell:
     )
 
 
-def measure_cell(setup: Setup, job: MeasureJob, send: Callable[[str, Any], None]) -> None:
+def measure_cell(setup: Setup, job: MeasureJob, send: Callable[[str, object], None]) -> None:
     """Measure every request, announcing each before it begins and sending its record when it ends."""
     import torch
 

@@ -37,7 +37,7 @@ def read_invariances(folder: Path) -> dict[str, Any] | None:
     return audit
 
 
-def _problem(row: Any) -> str:
+def _problem(row: object) -> str:
     if not isinstance(row, dict):
         return "a result is not an object"
     if not isinstance(row.get("kind"), str):

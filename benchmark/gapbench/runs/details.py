@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
 
 from gapbench_base.errors import GapbenchError
 
 COLUMNS = ("coverage", "converged")
 
 
-def stated(text: Any, where: str) -> dict[str, Any]:
+def stated(text: object, where: str) -> dict[str, object]:
     """What the JSON text of a measurement's details says that its reader must know.
 
     Returns:
@@ -30,7 +29,7 @@ def stated(text: Any, where: str) -> dict[str, Any]:
     return noted(found if isinstance(found, Mapping) else {})
 
 
-def noted(details: Mapping[str, Any]) -> dict[str, Any]:
+def noted(details: Mapping[str, object]) -> dict[str, object]:
     """The same of details as they are."""
     coverage, converged = details.get("coverage"), details.get("converged")
     return {

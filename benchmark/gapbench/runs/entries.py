@@ -42,7 +42,7 @@ def write_entry(run: Path, entry: Entry) -> Path:
     return write_atomically(folder / f"{entry.id}.json", text + "\n")
 
 
-def as_json(entry: Entry) -> dict[str, Any]:
+def as_json(entry: Entry) -> dict[str, object]:
     """An entry as plain JSON values, without what it does not say."""
     content: dict[str, Any] = plain(dataclasses.asdict(entry))
     content["values"] = {cell: _said(value) for cell, value in content["values"].items()}
@@ -50,7 +50,7 @@ def as_json(entry: Entry) -> dict[str, Any]:
     return content
 
 
-def _said(content: dict[str, Any]) -> dict[str, Any]:
+def _said(content: dict[str, object]) -> dict[str, object]:
     return {
         key: value for key, value in content.items() if value != [] and not (value is None and key in OMITTED)
     }
@@ -135,7 +135,7 @@ def is_verified(entry: Entry) -> bool:
     return bool(entry.verifications) and outcome_of(entry.verifications[-1]) == CONFIRMED
 
 
-def board_entry(entry: Entry) -> dict[str, Any]:
+def board_entry(entry: Entry) -> dict[str, object]:
     """What the board says about an entry beside its scores, as plain JSON values."""
     population = entry.population
     return {

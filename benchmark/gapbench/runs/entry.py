@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from msgspec import Meta
 
@@ -153,7 +153,7 @@ class Entry:
     limits: Limits
     suite: SuiteName | None = None
     population: EntryPopulation
-    environment: Mapping[str, Any] = field(default_factory=dict)
+    environment: Mapping[str, object] = field(default_factory=dict)
     statuses: Mapping[str, int]
     cost: Cost = Cost()
     claimed: Score

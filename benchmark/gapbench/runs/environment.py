@@ -42,7 +42,7 @@ def usable_cores() -> int:
         return os.cpu_count() or 1
 
 
-def environment(device: str) -> dict[str, Any]:
+def environment(device: str) -> dict[str, object]:
     """All of it, for the run database."""
     return {
         "python": platform.python_version(),

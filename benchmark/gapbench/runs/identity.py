@@ -43,7 +43,7 @@ class Identity:
             return f"{self.networks} networks"
         return f"{self.networks} of {self.planned} networks: a trial"
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """As plain JSON, with `complete` and `words`."""
         fields = {name: value for name, value in asdict(self).items() if name != "earlier"}
         return {

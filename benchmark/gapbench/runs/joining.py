@@ -74,7 +74,7 @@ def _records(folder: Path) -> dict[str, TrainedCell]:
         return {row.cell: row for row in store.cells()}
 
 
-def _environments(runs: Sequence[Run]) -> list[dict[str, Any]]:
+def _environments(runs: Sequence[Run]) -> list[dict[str, object]]:
     from gapbench.runs.store import Store
 
     found = []
@@ -142,8 +142,8 @@ def _owners(runs: Sequence[Run], records: Sequence[dict[str, TrainedCell]]) -> d
     return owner
 
 
-def _by_label(runs: Sequence[Run]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+def _by_label(runs: Sequence[Run]) -> dict[str, object]:
+    found: dict[str, object] = {}
     for run in runs:
         for request in run.proxies:
             if found.setdefault(request.label, request) != request:

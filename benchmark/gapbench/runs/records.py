@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from gapbench.proxies.results import Measurement, MeasurementStatus
 from gapbench_base.json_values import plain
@@ -142,7 +142,7 @@ def stored_measurement(
     )
 
 
-def details_text(details: Mapping[str, Any]) -> str:
+def details_text(details: Mapping[str, object]) -> str:
     """A measurement's details as the JSON text that a run keeps, without lists of many examples."""
     short = {k: v for k, v in details.items() if not (isinstance(v, list) and len(v) > LONGEST_LIST)}
     return json.dumps(plain(short), sort_keys=True, default=str)

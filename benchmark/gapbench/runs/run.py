@@ -63,7 +63,7 @@ class Run:
 
         population = self.rankable()
         measurements = self.measurements[self.measurements["cell"].isin(population["cell"])]
-        bits: dict[str, Any] = {}
+        bits: dict[str, object] = {}
         for folder in self.sources or (self.folder,):
             with Store(folder, readonly=True) as store:
                 bits = correctness(store, list(population["cell"])) | bits
@@ -135,7 +135,7 @@ class Run:
         )
         return self.folder / "board" / "index.html"
 
-    def _audit(self) -> dict[str, Any] | None:
+    def _audit(self) -> dict[str, object] | None:
         """The audit of the run; of runs that are joined, for each proxy that of the first that has one."""
         from gapbench.runs.audits import read_invariances
 

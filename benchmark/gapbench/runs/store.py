@@ -136,7 +136,7 @@ class Store:
             row = self._db.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
         return None if row is None else self._json(row[0], name)
 
-    def environments(self) -> list[dict[str, Any]]:
+    def environments(self) -> list[dict[str, object]]:
         """What the run was made with, one record per start of `gapbench run`, oldest first."""
         with disk_errors(self.path):
             rows = self._db.execute(

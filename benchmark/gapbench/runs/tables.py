@@ -58,7 +58,7 @@ def population_table(store: Store, cells: Sequence[str], axes: Sequence[str]) ->
     return pd.DataFrame(table, columns=names)
 
 
-def description_of(store: Store, row: TrainedCell) -> dict[str, Any]:
+def description_of(store: Store, row: TrainedCell) -> dict[str, object]:
     """A cell's description.
 
     Returns:
@@ -82,7 +82,7 @@ def description_of(store: Store, row: TrainedCell) -> dict[str, Any]:
     return dict(description)
 
 
-def _axis_values(description: Mapping[str, Any], axes: Sequence[str]) -> dict[str, Any]:
+def _axis_values(description: Mapping[str, Any], axes: Sequence[str]) -> dict[str, object]:
     if "imported" in description:  # its axes are columns of somebody's table
         return {axis: description["training"].get(axis) for axis in axes}
     defaults_of_task = task_options(description["task"]["name"])
@@ -90,7 +90,7 @@ def _axis_values(description: Mapping[str, Any], axes: Sequence[str]) -> dict[st
         defaults_of_task["data_seed"] = defaults_of_task.pop("seed")
     options = defaults_of_task | description["task"]["options"]
     defaults = Hyperparameters()
-    values: dict[str, Any] = {}
+    values: dict[str, object] = {}
     for axis in axes:
         if axis in description["training"]:
             values[axis] = description["training"][axis]

@@ -31,7 +31,7 @@ from gapbench.sandbox.protocol import LONGEST_DETAILS, MOST_VIOLATIONS, clean, r
 from gapbench.sandbox.watch import Watch
 
 PLAIN: tuple[type, ...] = (bool, int, float)
-Tell = Callable[[Mapping[str, Any]], None]
+Tell = Callable[[Mapping[str, object]], None]
 
 
 def serve(jobs: int, results: int, folder: str, hidden: list[str], base_memory: int) -> None:
@@ -82,7 +82,7 @@ def _teller(descriptor: int) -> Tell:
     # Bound now, so that what the proxy puts into these modules is not called.
     dumps, write = json.dumps, os.write
 
-    def tell(message: Mapping[str, Any]) -> None:
+    def tell(message: Mapping[str, object]) -> None:
         line = dumps(message, allow_nan=False).encode() + b"\n"
         while line:
             line = line[write(descriptor, line) :]
@@ -208,8 +208,8 @@ class _Session:
         )
 
     def _watched(
-        self, function: Callable[..., Any], changes: list[str], failures: list[str]
-    ) -> Callable[..., Any]:
+        self, function: Callable[..., object], changes: list[str], failures: list[str]
+    ) -> Callable[..., object]:
         """The proxy's function, watched, perhaps under another global random state.
 
         Notes a use of that state in `changes` and, in `failures`, an error with the line that raised it. What
@@ -220,7 +220,7 @@ class _Session:
             A function of the same signature.
         """
 
-        def call(context: Any, **options: Any) -> Any:
+        def call(context: object, **options: object) -> object:
             states = guard._random_states()
             if self.setup["disturb"]:
                 disturb_random_state()
@@ -266,7 +266,7 @@ def _data_of(context: Context) -> dict[str, torch.Tensor]:
     return data
 
 
-def _settled(result: Any) -> Any:
+def _settled(result: object) -> object:
     """The result with plain numbers and plain details; what is no number stays what it is."""
     if isinstance(result, Estimate):
         details = result.details
@@ -275,7 +275,7 @@ def _settled(result: Any) -> Any:
     return _plain_number(result)
 
 
-def _plain_number(value: Any) -> Any:
+def _plain_number(value: object) -> Any:
     if isinstance(value, torch.Tensor) and value.dim() == 0:
         value = value.item()
     if isinstance(value, Real) and type(value) not in PLAIN:
@@ -290,7 +290,7 @@ def _text(error: BaseException) -> str:
         return f"(its message cannot be shown: {type(another).__name__})"
 
 
-def _described(entry: ProxyEntry) -> dict[str, Any]:
+def _described(entry: ProxyEntry) -> dict[str, object]:
     return {
         "name": entry.name,
         "version": entry.version,
@@ -305,9 +305,9 @@ def _described(entry: ProxyEntry) -> dict[str, Any]:
     }
 
 
-def _plain_details(details: Mapping[str, Any]) -> dict[str, Any]:
+def _plain_details(details: Mapping[str, object]) -> dict[str, object]:
     """Details that are plain JSON and short; what is not is left out."""
-    kept: dict[str, Any] = {}
+    kept: dict[str, object] = {}
     for name, value in list(details.items())[:100]:
         try:
             text = json.dumps({str(name)[:100]: value}, allow_nan=False)

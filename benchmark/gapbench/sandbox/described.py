@@ -38,9 +38,9 @@ def choose(loaded: Loaded, proxy: str | None) -> dict[str, Any]:
     return {**found, **text}
 
 
-def options_with(description: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+def options_with(description: Mapping[str, Any], options: Mapping[str, object]) -> dict[str, object]:
     """Defaults and given options together. Raises `GapbenchError` for an unknown one or one of another type."""
-    defaults: dict[str, Any] = description["options"]
+    defaults: dict[str, object] = description["options"]
     for option, value in options.items():
         if option not in defaults:
             hint, known = did_you_mean(option, defaults), ", ".join(defaults) or "none"

@@ -54,7 +54,7 @@ def _disturb_numpy() -> None:
     real = np.datetime64
 
     class Kind(type):
-        def __instancecheck__(cls, instance: Any) -> bool:
+        def __instancecheck__(cls, instance: object) -> bool:
             return isinstance(instance, real)
 
     class LaterInstant(real, metaclass=Kind):  # type: ignore[misc, valid-type]
@@ -66,15 +66,15 @@ def _disturb_numpy() -> None:
     np.datetime64 = LaterInstant  # type: ignore[misc]
 
 
-def _later(function: Any, shift: float) -> Any:
+def _later(function: Any, shift: float) -> object:
     return lambda: function() + shift
 
 
-def _clock_later(function: Any, shift: float) -> Any:
+def _clock_later(function: Any, shift: float) -> object:
     return lambda clock: function(clock) + shift
 
 
-def _at_later_time(function: Any) -> Any:
+def _at_later_time(function: Any) -> object:
     return lambda seconds=None: function(time.time() if seconds is None else seconds)
 
 

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gapbench.proxies.results import Measurement
 from gapbench.sandbox import bubblewrap
@@ -48,7 +48,7 @@ class Fleet:
         sandboxed: bool,
         workers: int,
         proxy: str | None = None,
-        options: Mapping[str, Any] | None = None,
+        options: Mapping[str, object] | None = None,
         packages: Sequence[str] = (),
         hosts: Sequence[Host] | None = None,
         preload: Sequence[str] = (),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -28,7 +27,7 @@ class Handover:
     def packed(self) -> bytes:
         """The content for the other side, made and read by trusted code alone."""
         stream = io.BytesIO()
-        content: dict[str, Any] = {
+        content: dict[str, object] = {
             name: getattr(self, name)
             for name in ("model", "initial", "inputs", "targets", "all_inputs", "all_targets")
         }

@@ -85,7 +85,7 @@ def _kill(pid: int) -> None:
 
 
 def _supervise(
-    setup: dict[str, Any], control: socket.socket, request: dict[str, Any], descriptors: list[int]
+    setup: dict[str, object], control: socket.socket, request: dict[str, object], descriptors: list[int]
 ) -> None:
     """In a process of its own: start the sandboxed one, wait for its end and tell how it ended."""
     status = 255

@@ -36,7 +36,7 @@ class Snapshot:
     """The functions and classes of the watched modules, and torch's settings, as they are now."""
 
     def __init__(self) -> None:
-        self._names: list[tuple[str, Any, str, Any, Any]] = []
+        self._names: list[tuple[str, object, str, object, object]] = []
         self._classes: list[tuple[str, type, frozenset[str]]] = []
         seen: set[int] = set()
         for name, module in list(sys.modules.items()):
@@ -50,7 +50,7 @@ class Snapshot:
                     self._keep(f"{owner}.{value.__name__}", value, vars(value))
         self._settings = settings()
 
-    def _keep(self, name: str, holder: Any, content: Any) -> None:
+    def _keep(self, name: str, holder: object, content: Any) -> None:
         if isinstance(holder, type):
             self._classes.append((name, holder, frozenset(content)))
         for key, value in list(content.items()):
@@ -92,7 +92,7 @@ def _below(name: str) -> bool:
     return any(name.startswith(package + ".") for package in BELOW)
 
 
-def settings() -> dict[str, Any]:
+def settings() -> dict[str, object]:
     """torch's and numpy's settings that change what other code computes."""
     import numpy as np
     import torch
@@ -140,7 +140,7 @@ class Surroundings:
         self._threads, self._handlers = _thread._count(), _handlers()
 
     def _describe(self) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        found: dict[str, object] = {}
         for prefix, network in self._networks.items():
             for name, module in network.named_modules():
                 held = vars(module)
@@ -196,8 +196,8 @@ class Surroundings:
         return found[:5]
 
 
-def _handlers() -> list[Any]:
-    handlers: list[Any] = [(number, signal.getsignal(number)) for number in sorted(signal.valid_signals())]
+def _handlers() -> list[object]:
+    handlers: list[object] = [(number, signal.getsignal(number)) for number in sorted(signal.valid_signals())]
     return handlers + [signal.getitimer(t)[1] > 0 or signal.getitimer(t)[0] > 0 for t in _TIMERS]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from gapbench_base.errors import GapbenchError
 
@@ -30,6 +29,6 @@ class Limits:
             if not value > 0:
                 raise GapbenchError(f"The limit {name} = {value!r} must be positive.")
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """For the sandboxed process, as plain JSON."""
         return asdict(self)

@@ -23,7 +23,7 @@ class Garbled(Exception):
     """What came back does not follow the protocol; the message says how."""
 
 
-def frame(header: Mapping[str, Any], blob: bytes | memoryview = b"") -> tuple[bytes, bytes | memoryview]:
+def frame(header: Mapping[str, object], blob: bytes | memoryview = b"") -> tuple[bytes, bytes | memoryview]:
     """Two parts to be written one after the other: lengths with the JSON header, and a blob."""
     text = json.dumps(header).encode()
     return len(text).to_bytes(8, "little") + len(blob).to_bytes(8, "little") + text, blob
@@ -54,7 +54,7 @@ def _read(descriptor: int, size: int) -> bytearray:
     return content
 
 
-def parse_line(line: bytes) -> dict[str, Any]:
+def parse_line(line: bytes) -> dict[str, object]:
     """A message of the sandboxed process. Raises `Garbled`."""
     try:
         message = json.loads(line.decode("utf-8"), parse_constant=_refuse)
@@ -69,7 +69,7 @@ def _refuse(text: str) -> None:
     raise ValueError(f"{text} is no JSON")
 
 
-def number(value: Any, what: str, least: float = -math.inf) -> float:
+def number(value: object, what: str, least: float = -math.inf) -> float:
     """A finite number. Raises `Garbled`."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise Garbled(f"a {what} that is no number")
@@ -82,7 +82,7 @@ def number(value: Any, what: str, least: float = -math.inf) -> float:
     return found
 
 
-def clean(text: Any, longest: int = LONGEST_REASON) -> str:
+def clean(text: object, longest: int = LONGEST_REASON) -> str:
     """One line of printable text of at most `longest` characters."""
     line = " ".join(str(text)[: 20 * longest].split())
     line = "".join("�" if unicodedata.category(c) in ("Cc", "Cf", "Cs", "Co") else c for c in line)

@@ -70,7 +70,7 @@ class Session:
         limits: Limits,
         *,
         proxy: str | None = None,
-        options: Mapping[str, Any] | None = None,
+        options: Mapping[str, object] | None = None,
         disturbed: bool = False,
         modules: list[str] | None = None,
         data_bytes: int = 0,
@@ -162,7 +162,7 @@ class Session:
         violations = tuple(self._stream.violations[already:])
         status: MeasurementStatus = "failed"
         value, error, reason, memory = None, None, trouble, None
-        details: dict[str, Any] = {}
+        details: dict[str, object] = {}
         if message is not None:
             try:
                 if message.get("token") != token:
@@ -178,7 +178,7 @@ class Session:
         found = Measurement(name, value, error, seconds, status, clean(reason), details, memory)
         return Answer(found, violations, self._output())
 
-    def _send(self, header: Mapping[str, Any], blob: bytes) -> None:
+    def _send(self, header: Mapping[str, object], blob: bytes) -> None:
         """Write in a thread: a process that does not read must not stop this one."""
         parts = frame(header, blob)
         descriptor = os.dup(self._writer)
@@ -198,7 +198,7 @@ class Session:
 
     def _await(
         self, kinds: set[str], seconds: float, job: int | None = None
-    ) -> tuple[dict[str, Any] | None, str]:
+    ) -> tuple[dict[str, object] | None, str]:
         """The next message of one of the kinds, or None and why there is none; then the process is ended."""
         deadline = time.monotonic() + seconds
         most = len(self._stream.violations) + 100
@@ -265,7 +265,7 @@ class Session:
         )
 
 
-def _ended(code: Any) -> str:
+def _ended(code: object) -> str:
     if isinstance(code, int) and code < 0:
         try:
             name = signal.Signals(-code).name
@@ -276,8 +276,8 @@ def _ended(code: Any) -> str:
 
 
 def _checked(
-    message: Mapping[str, Any],
-) -> tuple[MeasurementStatus, float | None, float | None, str, dict[str, Any], float | None]:
+    message: Mapping[str, object],
+) -> tuple[MeasurementStatus, float | None, float | None, str, dict[str, object], float | None]:
     """A result's fields. Raises `Garbled`."""
     try:
         status = msgspec.convert(message.get("status"), MeasurementStatus)

@@ -87,7 +87,7 @@ class Watch:
         """Watch no longer."""
         self._active = False
 
-    def _hook(self, event: str, arguments: tuple[Any, ...]) -> None:
+    def _hook(self, event: str, arguments: tuple[object, ...]) -> None:
         if not self._active or getattr(self._busy, "now", False):
             return
         self._busy.now = True
@@ -103,7 +103,7 @@ class Watch:
                 self._busy.now = False
             raise PermissionError(f"a proxy may not do this: {what}")
 
-    def _judge(self, event: str, arguments: tuple[Any, ...]) -> str:
+    def _judge(self, event: str, arguments: tuple[object, ...]) -> str:
         if event == "open":
             return self._opened(*arguments[:3])
         if event == "object.__getattr__":
@@ -132,7 +132,7 @@ class Watch:
             return "it tried to reach memory or libraries through ctypes" if foreign else ""
         return ""
 
-    def _opened(self, path: Any, mode: Any, flags: Any) -> str:
+    def _opened(self, path: object, mode: object, flags: object) -> str:
         if isinstance(path, int):
             return ""
         name, full = self._named(path), self._full(path)
@@ -148,12 +148,12 @@ class Watch:
             return ""
         return f"it tried to read the file {name}"
 
-    def _changed(self, path: Any) -> str:
+    def _changed(self, path: object) -> str:
         if isinstance(path, int) or _below(self._full(path), self._writable):
             return ""
         return f"it tried to change the file {self._named(path)}"
 
-    def _listed(self, path: Any) -> str:
+    def _listed(self, path: object) -> str:
         if isinstance(path, int):
             return ""
         full = self._full("." if path is None else path)

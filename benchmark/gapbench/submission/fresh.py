@@ -23,9 +23,9 @@ def fresh_suite(suite: Suite) -> str:
     known = {c.seed for c in suite.configurations} | {
         load_options(c).get("seed", 0) for c in suite.configurations
     }
-    drawn: dict[Any, int] = {}
+    drawn: dict[object, int] = {}
 
-    def new(old: Any) -> int:
+    def new(old: object) -> int:
         while old not in drawn:
             number = secrets.randbelow(2**31 - 1)
             if number not in known and number not in drawn.values():
@@ -59,11 +59,11 @@ def toml_text(table: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _nested(value: Any) -> bool:
+def _nested(value: object) -> bool:
     return isinstance(value, dict) or (isinstance(value, list) and any(isinstance(v, dict) for v in value))
 
 
-def _value(value: Any) -> str:
+def _value(value: object) -> str:
     if isinstance(value, dict):
         return "{ " + ", ".join(f"{name} = {_value(content)}" for name, content in value.items()) + " }"
     if isinstance(value, list):

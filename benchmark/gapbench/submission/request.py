@@ -32,7 +32,7 @@ def request_for(
     source: ProxyFile,
     description: dict[str, Any],
     name: str | None,
-    options: dict[str, Any],
+    options: dict[str, object],
 ) -> Request:
     """Name, version and seed of a submission; new ones are drawn and kept in the run's database."""
     from gapbench.proxies.registry import list_proxies

@@ -46,7 +46,7 @@ def submit(
     authors: str = "",
     paper: str = "",
     proxy: str | None = None,
-    options: Mapping[str, Any] | None = None,
+    options: Mapping[str, object] | None = None,
     limits: Limits | None = None,
     unsandboxed: bool = False,
     workers: int | None = None,
@@ -109,7 +109,7 @@ def submit(
 
 
 def _same_before(
-    population: Population, source: ProxyFile, name: str | None, proxy: str | None, options: dict[str, Any]
+    population: Population, source: ProxyFile, name: str | None, proxy: str | None, options: dict[str, object]
 ) -> Entry | None:
     """The entry that the same call made before, on the same networks."""
     for entry in load_entries(population.folder):

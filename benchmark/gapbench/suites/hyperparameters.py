@@ -64,7 +64,7 @@ def hyperparameters(values: dict[str, Any], where: str) -> Hyperparameters:
     return Hyperparameters(**values).normalised()
 
 
-def _checked(name: str, value: Any, where: str) -> Any:
+def _checked(name: str, value: object, where: str) -> object:
     choices = {"optimizer": OPTIMIZERS, "augmentation": AUGMENTATIONS}.get(name)
     if choices:
         if value not in choices:

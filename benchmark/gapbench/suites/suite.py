@@ -33,8 +33,8 @@ class GridTable:
 
     task: str
     axes: dict[str, Any] = field(default_factory=dict)
-    task_options: dict[str, Any] = field(default_factory=dict)
-    training: dict[str, Any] = field(default_factory=dict)
+    task_options: dict[str, object] = field(default_factory=dict)
+    training: dict[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Measuring:
     samples: Annotated[int, Meta(ge=2)] = 256
     seed: Annotated[int, Meta(ge=0)] = 0
     loss: Literal["cross_entropy", "mse"] = "cross_entropy"
-    proxies: list[str | dict[str, Any]] = field(default_factory=list)
+    proxies: list[str | dict[str, object]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class SuiteFile:
     version: Annotated[int, Meta(ge=1)]
     grid: Annotated[list[GridTable], Meta(min_length=1)]
     summary: str = ""
-    training: dict[str, Any] = field(default_factory=dict)
+    training: dict[str, object] = field(default_factory=dict)
     measure: Measuring = Measuring()
 
 
@@ -64,7 +64,7 @@ class Configuration:
     """One point of a grid: a task with its options, a family, a width and how it is trained."""
 
     task: str
-    task_options: tuple[tuple[str, Any], ...]
+    task_options: tuple[tuple[str, object], ...]
     family: str
     width: float
     training: hp.Hyperparameters
@@ -76,7 +76,7 @@ class ProxyRequest:
     """One row of measurements: a proxy with options, under the label it has in every table."""
 
     proxy: str
-    options: tuple[tuple[str, Any], ...] = ()
+    options: tuple[tuple[str, object], ...] = ()
     label: str = ""
 
 
@@ -157,7 +157,7 @@ def parse_suite(text: str, where: str) -> Suite:
     )
 
 
-def proxy_requests(entries: Sequence[str | Mapping[str, Any]], where: str) -> tuple[ProxyRequest, ...]:
+def proxy_requests(entries: Sequence[str | Mapping[str, object]], where: str) -> tuple[ProxyRequest, ...]:
     """Validate the list of proxies: names, or tables with `proxy`, options and perhaps a `label`.
 
     Without a label, a proxy that is listed once keeps its name; one listed several times gets the options
@@ -170,9 +170,9 @@ def proxy_requests(entries: Sequence[str | Mapping[str, Any]], where: str) -> tu
         GapbenchError: naming `where` for an unknown proxy or option, a value of another type, and a label that is
             taken.
     """
-    parsed: list[tuple[str, dict[str, Any], str]] = []
+    parsed: list[tuple[str, dict[str, object], str]] = []
     for entry in entries or list_proxies():
-        table: dict[str, Any] = {"proxy": entry} if isinstance(entry, str) else dict(entry)
+        table: dict[str, object] = {"proxy": entry} if isinstance(entry, str) else dict(entry)
         name, label = table.pop("proxy", None), table.pop("label", "")
         if not isinstance(name, str):
             raise GapbenchError(f"{where}: {entry!r} is no proxy: give a name or a table with proxy = name.")
@@ -211,7 +211,7 @@ def _refuse_labels(where: str, labels: Sequence[str]) -> None:
             raise GapbenchError(f"{where}: every board has a row {label!r} of its own; choose another label.")
 
 
-def _option_type(where: str, option: str, value: Any, default: Any) -> None:
+def _option_type(where: str, option: str, value: Any, default: object) -> None:
     """A proxy's option must be of the type of its default; one without default may be any number or text."""
     number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     fits = {
@@ -227,7 +227,7 @@ def _option_type(where: str, option: str, value: Any, default: Any) -> None:
         )
 
 
-def configuration_values(configuration: Configuration) -> dict[str, Any]:
+def configuration_values(configuration: Configuration) -> dict[str, object]:
     """Every named value of a configuration but task, family and seed, as a flat table."""
     options = _options_of_task(configuration.task) | dict(configuration.task_options)
     values = {k: str(list(v)) if isinstance(v, tuple) else v for k, v in options.items()}
@@ -235,7 +235,7 @@ def configuration_values(configuration: Configuration) -> dict[str, Any]:
     return {**values, "width": configuration.width}
 
 
-def _options_of_task(task: str) -> dict[str, Any]:
+def _options_of_task(task: str) -> dict[str, object]:
     """Options and their defaults under the names of a suite: the task's `seed` is the `data_seed`."""
     options = task_options(task)
     seed = {"data_seed": options.pop("seed")} if "seed" in options else {}
@@ -250,7 +250,7 @@ def varying_axes(configurations: Iterable[Configuration]) -> tuple[str, ...]:
     Returns:
         The names.
     """
-    seen: dict[str, dict[tuple[str, str], set[Any]]] = {}
+    seen: dict[str, dict[tuple[str, str], set[object]]] = {}
     for configuration in configurations:
         group = (configuration.task, configuration.family)
         for name, value in configuration_values(configuration).items():
@@ -259,7 +259,7 @@ def varying_axes(configurations: Iterable[Configuration]) -> tuple[str, ...]:
     return tuple(sorted(varying, key=lambda name: (name != "width", name)))
 
 
-def _expand(grid: GridTable, common: Mapping[str, Any], where: str) -> Iterable[Configuration]:
+def _expand(grid: GridTable, common: Mapping[str, object], where: str) -> Iterable[Configuration]:
     task, axes, fixed_options = grid.task, grid.axes, grid.task_options
     if task not in list_tasks():
         hint = did_you_mean(task, list_tasks())
@@ -302,7 +302,7 @@ def _expand(grid: GridTable, common: Mapping[str, Any], where: str) -> Iterable[
         )
 
 
-def _refuse_shared_names(options: Mapping[str, Any], grid: GridTable, where: str) -> None:
+def _refuse_shared_names(options: Mapping[str, object], grid: GridTable, where: str) -> None:
     """An option of a task that a grid uses must not be called like something else that is kept of a network."""
     shared = set(taken(options)) | set(options) & {"width", *hp.NAMES}
     if "data_seed" in task_options(grid.task):
@@ -319,8 +319,8 @@ def _refuse_shared_names(options: Mapping[str, Any], grid: GridTable, where: str
 
 
 def _task_options(
-    task: str, values: dict[str, Any], defaults: dict[str, Any], where: str
-) -> tuple[tuple[str, Any], ...]:
+    task: str, values: dict[str, object], defaults: dict[str, object], where: str
+) -> tuple[tuple[str, object], ...]:
     """Options in canonical types without those at their default, so that equal tasks have equal keys."""
     chosen = {}
     for name, value in values.items():
@@ -333,7 +333,7 @@ def _task_options(
     return tuple(sorted(chosen.items()))
 
 
-def load_options(configuration: Configuration) -> dict[str, Any]:
+def load_options(configuration: Configuration) -> dict[str, object]:
     """The configuration's options in the form that `load_task` takes."""
     options = {k: list(v) if isinstance(v, tuple) else v for k, v in configuration.task_options}
     if "data_seed" in options:
@@ -341,7 +341,7 @@ def load_options(configuration: Configuration) -> dict[str, Any]:
     return options
 
 
-def _whole(value: Any, least: int, what: str) -> int:
+def _whole(value: object, least: int, what: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value < 2**63:
         raise GapbenchError(f"{what} = {value!r} must be a whole number of at least {least}, below 2^63.")
     return value
