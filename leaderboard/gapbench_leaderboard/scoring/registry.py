@@ -12,7 +12,6 @@ import importlib
 import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Literal
 
 from gapbench_leaderboard.scoring.data import ScoringData
@@ -69,7 +68,7 @@ class Mark:
     score: str = ""
     submit: str = ""
     order: int = 55
-    order_in: Mapping[Place, int] = field(default_factory=lambda: MappingProxyType({}))
+    order_in: Mapping[Place, int] = field(default_factory=dict)
 
     def applies(self, value: float, baseline: bool = False) -> bool:
         """Whether a proxy with this value is marked; no undefined (NaN) value is."""
@@ -132,7 +131,7 @@ class Estimator:
     interval: Literal["confidence", "range"] | None = None
     heading: str = ""
     shown_in: tuple[Place, ...] = ()
-    headings: Mapping[Place, str] = field(default_factory=lambda: MappingProxyType({}))
+    headings: Mapping[Place, str] = field(default_factory=dict)
     note: str = ""
     column: str = ""
     order: int = 85
