@@ -8,11 +8,11 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from gapbench.runs.run import open_run
 
 import gapbench
 from benchmark.tiny_suite import TINY
 from gapbench.runs.joining import join
+from gapbench.runs.run import open_run
 from gapbench_base.errors import GapbenchError
 
 

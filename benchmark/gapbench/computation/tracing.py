@@ -192,7 +192,7 @@ def own_type(network: nn.Module) -> torch.dtype | None:
 
 class _Recorder(TorchDispatchMode):
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.nodes: list[Node] = []
         self.alive: list[Tensor] = []  # keeps identities and storages unique while recording
         self.index_of: dict[int, int] = {}

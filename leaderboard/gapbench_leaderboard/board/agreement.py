@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from gapbench_leaderboard.board.content import Agreement, Entry
+from gapbench_leaderboard.board.content import Agreement, BoardEntry
 from gapbench_leaderboard.board.numbers import plain_text
 from gapbench_leaderboard.scores import BASELINES
 
@@ -17,7 +17,7 @@ BLOCK = 2_000_000
 
 
 def oriented_values(
-    population: pd.DataFrame, measurements: pd.DataFrame, entries: Sequence[Entry]
+    population: pd.DataFrame, measurements: pd.DataFrame, entries: Sequence[BoardEntry]
 ) -> pd.DataFrame:
     """Values of the converged networks, a column per measured proxy that has any, larger = larger gap predicted.
 
@@ -50,7 +50,9 @@ def oriented_values(
     return values.loc[:, values.notna().any()]
 
 
-def agreement(population: pd.DataFrame, measurements: pd.DataFrame, entries: Sequence[Entry]) -> Agreement:
+def agreement(
+    population: pd.DataFrame, measurements: pd.DataFrame, entries: Sequence[BoardEntry]
+) -> Agreement:
     """tau-b between every two proxies within (task, family), averaged over families by pairs and over tasks.
 
     Only networks that both measured count; a group in which either is constant drops out of the mean.

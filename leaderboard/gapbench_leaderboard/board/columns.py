@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from gapbench_leaderboard.board.content import Entry, PageColumn, PageHeatMap
+from gapbench_leaderboard.board.content import BoardEntry, PageColumn, PageHeatMap
 from gapbench_leaderboard.scoring.registry import (
     HEADLINE,
     NETWORKS_AT,
@@ -59,7 +59,7 @@ AUDIT: PageColumn = {
 }
 
 
-def page_columns(scored: Collection[str], entries: Sequence[Entry]) -> list[PageColumn]:
+def page_columns(scored: Collection[str], entries: Sequence[BoardEntry]) -> list[PageColumn]:
     """The columns in their order.
 
     Args:

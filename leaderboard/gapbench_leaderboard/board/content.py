@@ -34,7 +34,7 @@ class PopulationSaid(TypedDict, total=False):
     date: str
 
 
-class Suite(TypedDict, total=False):
+class BoardSuite(TypedDict, total=False):
     """What was asked, and with what it was made."""
 
     name: str
@@ -47,7 +47,7 @@ class Suite(TypedDict, total=False):
     population: PopulationSaid
 
 
-class AuditResult(TypedDict):
+class BoardAudit(TypedDict):
     """What became of a proxy's value under one transformation; see `board.building.build`."""
 
     kind: str
@@ -63,10 +63,10 @@ class Audit(TypedDict):
 
     networks: NotRequired[int]
     seed: NotRequired[int]
-    proxies: Mapping[str, Sequence[AuditResult]]
+    proxies: Mapping[str, Sequence[BoardAudit]]
 
 
-class Verification(TypedDict, total=False):
+class BoardVerification(TypedDict, total=False):
     """One attempt to bear out a submission."""
 
     outcome: str
@@ -94,7 +94,7 @@ class DoubtsSaid(TypedDict):
     marks: dict[str, str]
 
 
-class Entry(TypedDict, total=False):
+class BoardEntry(TypedDict, total=False):
     """What was measured, under which label, with which options; see `board.building.build`."""
 
     label: str
@@ -108,14 +108,14 @@ class Entry(TypedDict, total=False):
     options: dict[str, Json]
     submitted: bool
     verified: bool
-    verifications: list[Verification]
+    verifications: list[BoardVerification]
     authors: str
     source_sha256: str
     measured_on: dict[str, Json]
     other_population: str
     standing: StandingSaid
     doubts: DoubtsSaid
-    audit: list[AuditResult]
+    audit: list[BoardAudit]
     audit_mark: str
 
 
@@ -167,7 +167,7 @@ class Content(TypedDict):
     """The whole document; see `board.document.document`."""
 
     format: int
-    suite: Suite
+    suite: BoardSuite
     notes: list[str]
     axes: list[str]
     targets: list[str]
@@ -177,7 +177,7 @@ class Content(TypedDict):
     marks: list[PageMark]
     heat_maps: list[PageHeatMap]
     meanings: dict[str, str]
-    proxies: list[Entry]
+    proxies: list[BoardEntry]
     agreement: Agreement
     population: Columns
     measurements: Columns

@@ -12,14 +12,14 @@ from gapbench_leaderboard.board.agreement import agreement
 from gapbench_leaderboard.board.columns import heat_maps, meanings_of_estimators, page_columns
 from gapbench_leaderboard.board.content import (
     Audit,
-    AuditResult,
+    BoardAudit,
+    BoardEntry,
+    BoardSuite,
     Cells,
     Coded,
     Columns,
     Content,
-    Entry,
     Json,
-    Suite,
 )
 from gapbench_leaderboard.board.doubts import doubts_of
 from gapbench_leaderboard.board.invariances import invariance_mark
@@ -70,11 +70,11 @@ def document(
         found = standing(entry)
         entry["standing"] = {"kind": found.kind, "words": found.words}
         if audited.get(entry["label"]):
-            entry["audit"] = [cast(AuditResult, plain_members(row)) for row in audited[entry["label"]]]
+            entry["audit"] = [cast(BoardAudit, plain_members(row)) for row in audited[entry["label"]]]
             entry["audit_mark"] = invariance_mark(entry["audit"])
     return {
         "format": FORMAT,
-        "suite": cast(Suite, _unrounded(plain_members(suite))),
+        "suite": cast(BoardSuite, _unrounded(plain_members(suite))),
         "notes": list(map(plain_text, notes)),
         "axes": list(map(plain_text, axes)),
         "targets": _texts(scores["target"].unique()),
@@ -96,11 +96,11 @@ def document(
 
 def proxy_entries(
     measurements: pd.DataFrame, scores: pd.DataFrame, entries: Mapping[str, Mapping[str, object]]
-) -> list[Entry]:
+) -> list[BoardEntry]:
     """One entry per label: those described, then others that were measured, then the scorer's baselines."""
     scored = [name for name in dict.fromkeys(scores["proxy"].dropna().astype(str)) if name]
     labels = list(dict.fromkeys([*map(str, entries), *measurements["proxy"].astype(str).unique(), *scored]))
-    found: list[Entry] = []
+    found: list[BoardEntry] = []
     for label in labels:
         entry: dict[str, object] = dict(entries.get(label, {}))
         made = label in BASELINES and label not in entries
@@ -108,11 +108,11 @@ def proxy_entries(
             entry = {"proxy": label, "summary": SCORER_BASELINES.get(label, "Made by the scorer.")}
         entry = {**entry, "label": label, "made_by_scorer": made}
         entry["baseline"] = label in BASELINES or str(entry.get("proxy", label)) in MEASURED_BASELINES
-        found.append(cast(Entry, _unrounded(plain_members(entry))))
+        found.append(cast(BoardEntry, _unrounded(plain_members(entry))))
     return found
 
 
-def baseline_labels(entries: Sequence[Entry]) -> list[str]:
+def baseline_labels(entries: Sequence[BoardEntry]) -> list[str]:
     """Labels of the entries that are baselines."""
     return [entry["label"] for entry in entries if entry["baseline"]]
 

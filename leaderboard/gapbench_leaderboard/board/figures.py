@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from gapbench_leaderboard.board.agreement import oriented_values
-from gapbench_leaderboard.board.content import Entry
+from gapbench_leaderboard.board.content import BoardEntry
 from gapbench_leaderboard.board.ranked import Ranked, ranked
 from gapbench_leaderboard.scores import TableError
 
@@ -28,7 +28,7 @@ def figures(
     population: pd.DataFrame,
     measurements: pd.DataFrame,
     scores: pd.DataFrame,
-    entries: Sequence[Entry],
+    entries: Sequence[BoardEntry],
     target: str = "gap",
     formats: Sequence[str] = ("svg", "png"),
     proxies: Sequence[str] = (),

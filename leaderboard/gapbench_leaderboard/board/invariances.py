@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from gapbench_leaderboard.board.content import Audit, AuditResult
+from gapbench_leaderboard.board.content import Audit, BoardAudit
 
 COLUMNS = ["proxy", "kind", "strength", "relative_change", "rank_correlation", "verdict", "reason"]
 
@@ -21,7 +21,7 @@ def invariance_table(audit: Audit) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
-def invariance_mark(rows: Sequence[AuditResult]) -> str:
+def invariance_mark(rows: Sequence[BoardAudit]) -> str:
     """`invariant 3/5`: unchanged under 3 of the 5 transformations that apply; empty if none applies."""
     applicable = [row for row in rows if row["verdict"] != "not applicable"]
     unchanged = sum(row["verdict"] == "invariant" for row in applicable)

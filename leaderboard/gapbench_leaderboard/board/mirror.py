@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from gapbench_base.keys import text_key
-from gapbench_leaderboard.board.content import Content, Entry, Json, Suite
+from gapbench_leaderboard.board.content import BoardEntry, BoardSuite, Content, Json
 from gapbench_leaderboard.board.numbers import plain, plain_members
 from gapbench_leaderboard.board.standing import standing
 from gapbench_leaderboard.scoring.registry import HEADLINE, MIRROR, estimators
@@ -51,19 +51,19 @@ def entry_records(document: Content, scores: pd.DataFrame) -> list[Record]:
     return [_record(entry, suite, by_proxy.get(entry["label"])) for entry in document["proxies"]]
 
 
-def leaderboard_identifier(suite: Suite) -> str:
+def leaderboard_identifier(suite: BoardSuite) -> str:
     """The identifier of the run that holds a suite's tables."""
     return identifier({"leaderboard": suite.get("name"), "version": suite.get("version"), **_text_of(suite)})
 
 
-def _text_of(suite: Suite) -> dict[str, str]:
+def _text_of(suite: BoardSuite) -> dict[str, str]:
     """What tells suites of one name and version, and populations of one suite, apart."""
     text = {"suite_fingerprint": suite["fingerprint"]} if suite.get("fingerprint") else {}
     population = (suite.get("population") or {}).get("fingerprint")
     return text | ({"population": population} if population else {})
 
 
-def made_with(suite: Suite) -> dict[str, Json]:
+def made_with(suite: BoardSuite) -> dict[str, Json]:
     """What a run says beside its identity of the population that it is about, where a board knows it."""
     known: Mapping[str, object] = suite.get("population") or {}
     found = {
@@ -76,12 +76,12 @@ def made_with(suite: Suite) -> dict[str, Json]:
     return plain_members(found)
 
 
-def is_trial(suite: Suite) -> bool:
+def is_trial(suite: BoardSuite) -> bool:
     """Whether some of the suite's networks are missing; a board that does not say is no trial."""
     return (suite.get("population") or {}).get("complete") is False
 
 
-def group(suite: Suite) -> str:
+def group(suite: BoardSuite) -> str:
     """The group of all runs of one population: suite, version, fingerprint, and whether it is a trial."""
     fingerprint = (suite.get("population") or {}).get("fingerprint")
     parts = [
@@ -91,7 +91,7 @@ def group(suite: Suite) -> str:
     return "-".join([*parts, *(["trial"] if is_trial(suite) else [])])
 
 
-def population_tags(suite: Suite) -> tuple[str, ...]:
+def population_tags(suite: BoardSuite) -> tuple[str, ...]:
     """Tags of every run of a population."""
     return (f"{suite.get('name')}-v{suite.get('version')}"[:64], *(("trial",) if is_trial(suite) else ()))
 
@@ -101,7 +101,7 @@ def identifier(identity: Mapping[str, object]) -> str:
     return text_key(json.dumps(plain_members(identity), sort_keys=True, ensure_ascii=True))
 
 
-def _record(entry: Entry, suite: Suite, rows: pd.DataFrame | None) -> Record:
+def _record(entry: BoardEntry, suite: BoardSuite, rows: pd.DataFrame | None) -> Record:
     told: Mapping[str, object] = entry
     identity = {
         "suite": suite.get("name"),

@@ -20,7 +20,7 @@ from typing import Any
 
 import pandas as pd
 
-from gapbench_leaderboard.board.content import Columns, Suite
+from gapbench_leaderboard.board.content import BoardSuite, Columns
 from gapbench_leaderboard.board.document import baseline_labels
 from gapbench_leaderboard.board.document_file import read_document
 from gapbench_leaderboard.board.mirror import (
@@ -212,7 +212,7 @@ def specify(
     }
 
 
-def aliases(suite: Suite) -> list[str]:
+def aliases(suite: BoardSuite) -> list[str]:
     """The aliases of a board's artifacts: of the suite's version, and of the population where it is known."""
     fingerprint = (suite.get("population") or {}).get("fingerprint")
     version = artifact_names(str(suite.get("name")), str(suite.get("version")))[2]

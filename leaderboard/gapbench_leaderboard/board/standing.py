@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gapbench_leaderboard.board.content import Entry, Verification
+from gapbench_leaderboard.board.content import BoardEntry, BoardVerification
 
 CLAIMED = "Submitted: measured by its author, not verified."
 OUTCOMES = {
@@ -41,14 +41,14 @@ class Standing:
     words: str
 
 
-def standing(entry: Entry) -> Standing:
+def standing(entry: BoardEntry) -> Standing:
     """The standing of an entry of a board's document."""
     if entry.get("baseline"):
         return Standing("baseline", ("baseline",), "A baseline, not ranked.")
     if not entry.get("submitted") and "verified" not in entry:
         return Standing("built_in", ("built_in",), "Comes with gapbench; measured by who made the run.")
     found = [v for v in entry.get("verifications") or () if isinstance(v, dict)]
-    last: Verification = found[-1] if found else {}
+    last: BoardVerification = found[-1] if found else {}
     details = _details(last)
     if entry.get("verified"):
         tags = ("verified", *(("verified_by_" + str(last["role"]),) if last.get("role") else ()))
@@ -59,11 +59,11 @@ def standing(entry: Entry) -> Standing:
     return Standing("claimed", ("claimed",), CLAIMED)
 
 
-def _networks(last: Verification) -> tuple[str, ...]:
+def _networks(last: BoardVerification) -> tuple[str, ...]:
     return (str(last["kind"]),) if last.get("kind") else ()
 
 
-def _details(last: Verification) -> str:
+def _details(last: BoardVerification) -> str:
     """`, by its author, on the same networks, 2026-01-02`; what was not recorded is said to be so."""
     if not last:
         return ", it is not recorded by whom and on which networks"
