@@ -33,11 +33,21 @@ def test_a_stored_run_opens(folder: Path) -> None:
     assert not run.failures
 
 
+def estimators(table: list[str]) -> set[str]:
+    """What the column `estimator` of a scores.csv holds; labels and tasks of this run have no comma."""
+    return {line.split(",")[4] for line in table[1:]}
+
+
 def test_the_board_of_a_stored_run_keeps_its_bytes(folder: Path) -> None:
+    """Estimators that came later have rows of their own, between those that were there."""
     gapbench.open_run(folder).build_board()
     for table in TABLES:
-        made, stored = (folder / "board" / f"{table}.csv").read_bytes(), expanded(f"{table}.csv")
+        made = (folder / "board" / f"{table}.csv").read_bytes().decode().splitlines(keepends=True)
+        stored = expanded(f"{table}.csv").decode().splitlines(keepends=True)
+        if table == "scores":
+            later = estimators(made) - estimators(stored)
+            made = [line for line in made if line.split(",")[4] not in later]
         if made != stored:  # say where, not two megabytes of difference
-            lines = zip(made.decode().splitlines(), stored.decode().splitlines(), strict=False)
+            lines = zip(made, stored, strict=False)
             where = next(((n, a, b) for n, (a, b) in enumerate(lines, 1) if a != b), "its length")
             pytest.fail(f"{table}.csv differs: {where}")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
+from threadpoolctl import threadpool_limits
+
 from gapbench_leaderboard.scoring.ceilings import CeilingTable
 from gapbench_leaderboard.scoring.data import ScoringData, Tables
 from gapbench_leaderboard.scoring.registry import row_makers
@@ -40,11 +42,14 @@ def score(
         return own
 
     rows = Rows(target)
-    if studies.parts:
-        rows.extend(in_threads(one, every, settings.workers))
-    for maker in makers:
-        if maker.of_all is not None:
-            maker.of_all(rows, data)
+    # With more threads a matrix product adds in another order: scores would differ in their last digits from one
+    # machine to another.
+    with threadpool_limits(limits=1, user_api="blas"):
+        if studies.parts:
+            rows.extend(in_threads(one, every, settings.workers))
+        for maker in makers:
+            if maker.of_all is not None:
+                maker.of_all(rows, data)
     return rows
 
 

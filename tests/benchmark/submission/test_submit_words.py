@@ -1,15 +1,18 @@
 """What `gapbench submit` tells an author beside the headline."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from gapbench.commands.submit import _beside
+from gapbench.runs.entry import ScoreRow
 
 
 def entry(**estimators):
-    others = [{"target": "gap", "task": "one", "family": "", "estimator": "rank", "value": 9.0}]
-    others.append({"target": "loss_gap", "task": "", "family": "", "estimator": "tau_within", "value": 0.9})
-    own = {"target": "gap", "task": "", "family": ""}
-    return {"scores": [*others, *({**own, "estimator": k, "value": v} for k, v in estimators.items())]}
+    others = [ScoreRow(target="gap", task="one", estimator="rank", value=9.0)]
+    others.append(ScoreRow(target="loss_gap", estimator="tau_within", value=0.9))
+    own = [ScoreRow(target="gap", estimator=name, value=value) for name, value in estimators.items()]
+    return SimpleNamespace(scores=(*others, *own))
 
 
 @pytest.mark.parametrize("tau", [0.8, -0.81, 1.0])
