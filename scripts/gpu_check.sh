@@ -3,9 +3,11 @@
 # card, throughput figures, and a short CIFAR-10 population. Works from a bare checkout.
 #
 #   DATA=folder-with-cifar10.npz OUT=folder-for-results scripts/gpu_check.sh
+#
+# EXTRA: a folder of further packages, where the machine lacks some (msgspec: pip download, unpacked).
 set -euo pipefail
 cd "$(dirname "$0")/.."
-export PYTHONPATH=$PWD/benchmark:$PWD/models:$PWD/tasks:$PWD/leaderboard
+export PYTHONPATH=$PWD/benchmark:$PWD/models:$PWD/tasks:$PWD/leaderboard${EXTRA:+:$EXTRA}
 out=${OUT:-runs/gpu_check}
 mkdir -p "$out"
 python -c 'import torch; assert torch.cuda.is_available(), "no CUDA device"; print(torch.__version__, torch.cuda.get_device_name())' | tee "$out/device.txt"

@@ -1,6 +1,8 @@
 """Imports flow one way: no circle of modules, none of rooms, in functions and for type checkers neither."""
 
+import ast
 import importlib.util
+import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -80,8 +82,6 @@ def test_the_picture_in_the_documents_is_that_of_the_imports(rooms):
 
 def test_one_class_one_name(rooms):
     """No two public classes of the packages share a name."""
-    import ast
-
     seen: dict[str, str] = {}
     for module, file in rooms.modules().items():
         for node in ast.parse(file.read_text()).body:
@@ -90,10 +90,23 @@ def test_one_class_one_name(rooms):
                 seen[node.name] = module
 
 
+def test_modules_and_functions_are_small(rooms):
+    """At most 400 lines a module and 60 lines of code a function, its docstring not counted."""
+    for module, file in rooms.modules().items():
+        text = file.read_text()
+        lines = text.splitlines()
+        assert len(lines) <= 400, module
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                documented = ast.get_docstring(node, clean=False) is not None and len(node.body) > 1
+                first = node.body[1 if documented else 0].lineno
+                code = [line.strip() for line in lines[first - 1 : node.end_lineno]]
+                code = [line for line in code if line and not line.startswith("#")]
+                assert len(code) <= 60, f"{module}.{node.name}: {len(code)}"
+
+
 @pytest.mark.parametrize("package", ["gapbench_leaderboard", "gapbench_base"])
 def test_no_torch_and_no_wandb_where_none_is_needed(package):
-    import subprocess
-
     code = (
         "import importlib, pkgutil, sys\n"
         f"import {package} as p\n"
