@@ -31,6 +31,9 @@ def main() -> None:
 
     from gapbench.sandbox.integrity import Snapshot
 
+    importlib.import_module(
+        "torch._dynamo"
+    )  # replaces functions of torch when first imported, as torch.func does
     importlib.import_module("gapbench.sandbox.child")
     Snapshot()  # the first takes longest
     for module in setup["preload"]:
