@@ -35,6 +35,7 @@ def clone(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("title", RECIPES)
 def test_a_recipe_is_one_file_and_one_test(title, clone):
     place, code, test = recipe(title)

@@ -5,6 +5,7 @@ import pytest
 from benchmark import fuzz
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(1000, 1024))
 def test_no_number_of_a_random_network_is_wrong(seed):
     report = fuzz.check(seed)

@@ -50,6 +50,7 @@ def test_trace_and_top_eigenvalue(case, network):
         assert value.value == pytest.approx(expected["loss"], rel=1e-8, abs=1e-15)
 
 
+@pytest.mark.slow
 def test_worst_case_sharpness_with_restarts(case, network):
     model, inputs, targets, loss = network
     for radius, expected in radii(case, "S_full").items():
@@ -87,6 +88,7 @@ MAXIMA = {
 }
 
 
+@pytest.mark.slow
 def test_quotient_values(case, network):
     model, inputs, targets, loss = network
     expected = case["expected"]

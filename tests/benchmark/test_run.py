@@ -100,6 +100,7 @@ def test_a_second_call_changes_nothing(finished, suite_file):
     same(finished, again)
 
 
+@pytest.mark.slow
 def test_limit_then_all_equals_all_at_once(finished, suite_file, tmp_path):
     part = gapbench.run(suite_file, tmp_path, device="cpu", limit=4, proxies=["param_norm"], board=False)
     assert len(part.population) == 4

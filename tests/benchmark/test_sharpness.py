@@ -134,6 +134,7 @@ RELATED = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["relu", "gelu", "conv_bn", "attention", "scaled"])
 @pytest.mark.parametrize(("full", "quotient"), RELATED)
 def test_both_spaces_are_searched_alike_and_in_any_order(name, full, quotient):

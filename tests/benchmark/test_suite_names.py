@@ -101,6 +101,7 @@ def test_options_called_like_hyperparameters_are_never_mixed_up_with_them(task_w
     assert all(c.task_options == () for c in varied.configurations)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*ALLOWED, *FREE])
 def test_an_axis_of_any_other_name_has_one_column_with_right_values(
     task_with, tmp_path: Path, name: str

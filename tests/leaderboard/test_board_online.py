@@ -159,6 +159,7 @@ def test_a_number_that_is_no_longer_defined_goes_away(
     assert "gap/all/tau" in numbers(published.runs[record.identifier])
 
 
+@pytest.mark.slow
 def test_killed_in_the_middle_a_second_publish_completes_it(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -98,6 +98,7 @@ def test_identifiers_follow_the_identity_and_not_the_scores(made: tuple[Path, di
     assert identifier({"a": 1, "b": 2}) == identifier({"b": 2, "a": 1})
 
 
+@pytest.mark.slow
 def test_offline_runs_equal_the_board_and_a_second_publish_repairs(
     made: tuple[Path, dict[str, Any]], tmp_path: Path
 ) -> None:

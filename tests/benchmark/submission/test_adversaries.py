@@ -58,6 +58,7 @@ def attempt(name, text, place, tmp_path, hosts):
     return "; ".join(done.refusals)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ADVERSARIES)
 def test_an_adversary_is_refused_with_the_reason_and_changes_nothing(name, place, tmp_path, hosts):
     text, expected = ADVERSARIES[name]
@@ -68,6 +69,7 @@ def test_an_adversary_is_refused_with_the_reason_and_changes_nothing(name, place
     assert not load_entries(place)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BENIGN)
 def test_a_benign_proxy_is_entered_and_changes_no_other_result(name, run_folder, tmp_path, hosts):
     file = tmp_path / f"{name}.py"

@@ -60,6 +60,7 @@ def command(*arguments):
     )
 
 
+@pytest.mark.slow
 def test_the_population_covers_every_family_and_is_made_once(cache):
     first = check_population()
     members = first.population.members
@@ -93,12 +94,14 @@ def test_a_template_of_a_bad_name_is_refused(name, tmp_path):
     assert not (tmp_path / "x.py").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BENIGN)
 def test_benign_proxies_pass(name, checked):
     report = checked(BENIGN[name])
     assert report.passed, report.text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "point", "words"),
     [
@@ -145,6 +148,7 @@ def test_a_hidden_parameter_count_is_told_but_no_failure(checked):
     assert "number of parameters" in report.point("baselines").text
 
 
+@pytest.mark.slow
 def test_the_spread_over_seeds_is_compared_with_the_stated_error(checked):
 
     draw = "import torch\nx = float(torch.randn((), generator=context.generator, dtype=torch.float64))\n"

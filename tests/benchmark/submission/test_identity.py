@@ -104,6 +104,7 @@ def test_a_trial_and_the_whole_never_share_a_remote_run_and_the_trial_says_so(gr
     assert "4 of 12 networks: a trial" in shown.output
 
 
+@pytest.mark.slow
 def test_an_entry_on_a_trial_says_so_and_is_noticed_when_the_run_has_grown(grown, tmp_path):
     file = tmp_path / "mine.py"
     file.write_text(BENIGN["a_norm"])

@@ -181,6 +181,7 @@ def assert_completed(run):
     assert "slow" in {row["label"] for row in document["proxies"]}
 
 
+@pytest.mark.slow
 def test_killed_at_any_moment_the_entry_is_absent_or_whole_and_the_same_command_completes_it(
     run_folder, hosts, tmp_path
 ):
@@ -216,6 +217,7 @@ class Killed(BaseException):
     """Stands for a kill where one from outside could not be timed."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("module", "function", "calls"),
     [

@@ -45,6 +45,7 @@ def test_the_function_and_the_representative_are_the_same_all_along_the_orbit(na
         assert (a @ a.T - b @ b.T).abs().max() <= 1e-8 * (a @ a.T).abs().max()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SMALL)
 def test_deterministic_values(name):
     network, (x, y) = zoo.build(name), data(name, 5)
@@ -55,6 +56,7 @@ def test_deterministic_values(name):
         assert values[0] == pytest.approx(values[1], rel=1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["flat mlp relu", "flat bottleneck", "cnn flatten"])
 def test_maxima_and_averages(name):
     network, (x, y) = zoo.build(name), data(name)
@@ -68,6 +70,7 @@ def test_maxima_and_averages(name):
         assert abs(a.value - b.value) <= 4 * (a.standard_error**2 + b.standard_error**2) ** 0.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["flat mlp relu", "flat bottleneck", "cnn flatten", "vit one head"])
 def test_euclidean_values_do_change(name):
     network, (x, y) = zoo.build(name), data(name)
@@ -77,6 +80,7 @@ def test_euclidean_values_do_change(name):
         assert abs(values[0] - values[1]) > 1e-3 * abs(values[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["flat mlp relu", "flat mlp leaky", "cnn flatten", "flat layer norm"])
 def test_adaptive_values_are_unchanged_by_diagonal_rescalings_only(name):
     network, (x, y) = zoo.build(name), data(name)

@@ -153,6 +153,7 @@ def test_the_group_is_never_larger_than_the_null_space(name):
     assert find(network, given[:2]).dimension <= d - int((values > 1e-11 * values[0]).sum())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", gapbench.list_models())
 def test_freshly_built_families_keep_their_function(family):
     """Shifts that are still zero, gains that are still one: decisions must not depend on it."""

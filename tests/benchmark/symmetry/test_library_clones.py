@@ -190,6 +190,7 @@ def missing(name, seed):
     return d - int((values > 1e-11 * values[0]).sum()) - found.dimension
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CLONES)
 def test_the_group_is_the_null_space_of_the_jacobian(name):
     """For one of a few draws: in the others some unit is always on or off."""

@@ -64,6 +64,7 @@ def test_the_tangent_trace_by_probes_agrees_with_the_exact_one(monkeypatch):
     assert abs(sampled.value - exact.value) <= 4 * sampled.standard_error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ASCENTS)
 def test_quotient_sharpness_is_never_larger_than_full_sharpness(name):
     network, (x, y) = zoo.build(name), data(name)
