@@ -121,17 +121,11 @@ def reduced(graph: Mapping[str, set[str]]) -> dict[str, set[str]]:
 
 def picture() -> str:
     """The rooms as a Mermaid flowchart: an arrow from who imports to what is imported."""
-    graph = imports()
-    arrows = reduced(rooms(graph))
-    counts: dict[str, int] = defaultdict(int)
-    for module in graph:
-        for name in (module.partition(".")[0], room_of(module)):
-            if name in arrows:
-                counts[name] += 1
+    arrows = reduced(rooms(imports()))
     lines = ["```mermaid", "flowchart TD"]
     for room in sorted(arrows):
         shown = room.removeprefix("gapbench.") if room.startswith("gapbench.") else room
-        lines.append(f'    {_identifier(room)}["{shown} ({counts[room]})"]')
+        lines.append(f'    {_identifier(room)}["{shown}"]')
     lines += [
         f"    {_identifier(room)} --> {_identifier(target)}"
         for room in sorted(arrows)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import errno
 import importlib
 import sys
@@ -11,6 +10,7 @@ from typing import Any
 import click
 
 from gapbench_base.errors import DiskFull, GapbenchError, NotDefined
+from gapbench_base.suggestions import did_you_mean
 from gapbench_base.version import __version__
 
 COMMANDS = {
@@ -52,9 +52,9 @@ class _Lazy(click.Group):
     def resolve_command(
         self, context: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        near = difflib.get_close_matches(args[0], COMMANDS, n=1)
-        if args[0] not in COMMANDS and near:
-            context.fail(f"No such command {args[0]!r}. Did you mean {near[0]!r}?")
+        hint = did_you_mean(args[0], COMMANDS)
+        if args[0] not in COMMANDS and hint:
+            context.fail(f"No such command {args[0]!r}.{hint}")
         return super().resolve_command(context, args)
 
 

@@ -8,11 +8,15 @@ from re import fullmatch
 
 from gapbench_base import plugins
 from gapbench_base.errors import ModelError
+from gapbench_base.scanning import by_name
 from gapbench_models.declarations import read_families
 from gapbench_models.family import ModelFamily
 
 FAMILIES = "gapbench_models.families"
 """The package whose modules declare the built-in families."""
+
+
+NAME = r"[a-z][a-z0-9_]*/[a-z][a-z0-9_]*"
 
 
 def list_models() -> list[str]:
@@ -28,14 +32,20 @@ def broken_plugins() -> list[tuple[str, str]]:
 @cache
 def _known() -> tuple[dict[str, ModelFamily], list[tuple[str, str]]]:
     """Families by name, those of plug-ins last, and (name, reason) of plug-ins that cannot be used."""
-    families = {family.name: family for family in read_families(FAMILIES)}
+    own = read_families(FAMILIES)
+    wrong = [family.name for family in own if not fullmatch(NAME, family.name)]
+    if wrong:
+        raise ModelError(
+            f"The family {wrong[0]!r} must be called library/architecture in lower-case letters."
+        )
+    families = by_name("model family", ((family.name, family.builder, family) for family in own))
     broken: list[tuple[str, str]] = []
     objects, failed = plugins.load("gapbench.models")
     broken += failed
     for found in objects:
         if not isinstance(found, ModelFamily):
             broken.append((str(found)[:100], f"a {type(found).__name__}, not a gapbench_models.ModelFamily"))
-        elif not fullmatch(r"[a-z][a-z0-9_]*/[a-z][a-z0-9_]*", found.name):
+        elif not fullmatch(NAME, found.name):
             broken.append((found.name, "its name must be library/architecture in lower-case letters"))
         elif found.name in families:
             broken.append((found.name, "there is already a family of this name"))

@@ -18,6 +18,10 @@ from gapbench_base.errors import NotDefined, TaskError
 Array = NDArray[np.float64]
 
 
+class NoMaximumMargin(NotDefined, TaskError):
+    """The maximum margin of this task is not defined, with the reason."""
+
+
 @dataclass(frozen=True)
 class MaxMargin:
     """`solution` is the minimum-norm w with every constraint w . z >= 1, `direction` the same at norm 1.
@@ -52,7 +56,7 @@ def hard_margin(inputs: Array, targets: NDArray[Any], num_classes: int, toleranc
         The direction and its margin.
 
     Raises:
-        NotDefined: the data are not separable through the origin.
+        NoMaximumMargin: the data are not separable through the origin.
         TaskError: the solver did not get there.
     """
     inputs = np.asarray(inputs, dtype=np.float64).reshape(len(targets), -1)
@@ -62,7 +66,7 @@ def hard_margin(inputs: Array, targets: NDArray[Any], num_classes: int, toleranc
     for _ in range(1000):
         w, weights = _least_norm(z[working])
         if w is None:
-            raise NotDefined(
+            raise NoMaximumMargin(
                 "The training data are not linearly separable through the origin: no maximum margin exists."
             )
         slack = z @ w - 1.0
@@ -104,7 +108,7 @@ def _soft_margin(inputs: Array, targets: NDArray[Any], num_classes: int) -> Arra
 
     kind: dict[str, Any] = {"loss": "hinge"} if num_classes == 2 else {"multi_class": "crammer_singer"}
     if len(np.unique(targets)) < num_classes:
-        raise NotDefined("A class without training points: its maximum margin is not defined.")
+        raise NoMaximumMargin("A class without training points: its maximum margin is not defined.")
     with warnings.catch_warnings():  # only the order of the margins is used here, so precision is not needed
         warnings.simplefilter("ignore", ConvergenceWarning)
         fit = LinearSVC(fit_intercept=False, C=1e4, max_iter=2000, random_state=0, **kind).fit(

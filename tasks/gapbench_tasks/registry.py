@@ -7,12 +7,12 @@ import importlib
 import inspect
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from gapbench_base import plugins
 from gapbench_base.errors import TaskError
-from gapbench_base.scanning import modules_of
+from gapbench_base.scanning import by_name, modules_of
 from gapbench_base.suggestions import did_you_mean
 from gapbench_tasks.entry import TaskEntry
 
@@ -24,18 +24,33 @@ LOADERS = "gapbench_tasks.loaders"
 """The package whose modules hold the built-in tasks."""
 
 
+NAME = r"[a-z][a-z0-9_]{0,63}"
+
+
+def _built_in() -> Iterator[TaskEntry]:
+    for module in modules_of(LOADERS):
+        found = [value for value in vars(module).values() if isinstance(value, TaskEntry)]
+        if not found:
+            raise TaskError(f"{module.__name__} has no task: put TASK = TaskEntry(...) beside the loader.")
+        for entry in found:
+            if not re.fullmatch(NAME, entry.name):
+                raise TaskError(
+                    f"The task {entry.name!r} must be called in lower-case letters, digits and '_'."
+                )
+            yield entry
+
+
 @functools.cache
 def _known() -> tuple[dict[str, TaskEntry], list[tuple[str, str]]]:
     """Entries by name, those of plug-ins included, and (name, reason) of plug-ins that cannot be used."""
-    objects = [value for module in modules_of(LOADERS) for value in vars(module).values()]
-    entries = {entry.name: entry for entry in objects if isinstance(entry, TaskEntry)}
+    entries = by_name("task", ((entry.name, entry.loader, entry) for entry in _built_in()))
     broken: list[tuple[str, str]] = []
     brought, failed = plugins.load("gapbench.tasks")
     broken += failed
     for found in brought:
         if not isinstance(found, TaskEntry):
             broken.append((str(found)[:100], f"a {type(found).__name__}, not a gapbench_tasks.TaskEntry"))
-        elif not re.fullmatch(r"[a-z][a-z0-9_]{0,63}", found.name):
+        elif not re.fullmatch(NAME, found.name):
             broken.append((found.name, "its name must be lower-case letters, digits and '_'"))
         elif found.name in entries:
             broken.append((found.name, "there is already a task of this name"))
@@ -114,6 +129,11 @@ def canonical_option(name: str, option: str, value: Any) -> Any:
     default = task_options(name)[option]
     if value is None and default is None:
         return None
+    if isinstance(default, bool | str):
+        if type(value) is not type(default):
+            kind = "true or false" if isinstance(default, bool) else "a text"
+            raise TaskError(f"The task {name}: {option} = {value!r} must be {kind}.")
+        return value
     if isinstance(default, int):
         if isinstance(value, bool) or not isinstance(value, int | float) or value != value // 1:
             raise TaskError(f"The task {name}: {option} = {value!r} must be a whole number.")

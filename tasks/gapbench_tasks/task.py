@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gapbench_base.errors import NotDefined
-from gapbench_tasks.max_margin import MaxMargin
+from gapbench_tasks.max_margin import MaxMargin, NoMaximumMargin
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -54,9 +53,11 @@ class Task:
         """The exact hard-margin solution on the training split, where the task has one.
 
         Raises:
-            NotDefined: for any task but a `separable` one without label noise.
+            NoMaximumMargin: for any task but a `separable` one without label noise.
         """
-        raise NotDefined(f"The task {self.name} has no known teacher: its maximum margin is not defined.")
+        raise NoMaximumMargin(
+            f"The task {self.name} has no known teacher: its maximum margin is not defined."
+        )
 
 
 def fingerprint(**arrays: NDArray[Any]) -> str:

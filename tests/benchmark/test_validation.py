@@ -13,14 +13,18 @@ from gapbench_base.validation import validated
 
 @dataclass(frozen=True)
 class Part:
-    size: Annotated[int, Meta(ge=2)]
+    size: Annotated[int, Meta(ge=2, le=99)]
     kind: Literal["round", "square"] = "round"
     weight: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.size == 13:
+            raise ValueError("The size 13 brings bad luck.")
 
 
 @dataclass(frozen=True)
 class Whole:
-    name: Annotated[str, Meta(pattern="^[a-z]+$")]
+    name: Annotated[str, Meta(pattern=r"^[a-z]+\Z", description="lower-case letters")]
     parts: Annotated[list[Part], Meta(min_length=1)]
     first: Part | None = None
     table: dict[str, Part] = field(default_factory=dict)
@@ -33,18 +37,26 @@ GOOD = {"name": "a", "parts": [PART]}
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"name": 1}, "file: `name` should be a text, not a whole number."),
-        ({"name": "A"}, "file: `name` should match the pattern ^[a-z]+$."),
+        ({"name": 1}, "file: `name` = 1 should be a text, not a whole number."),
+        ({"name": "A"}, "file: `name` = 'A' should be lower-case letters."),
+        ({"name": "a\n"}, r"file: `name` = 'a\n' should be lower-case letters."),
+        ({"name": "A" * 99}, "file: `name` should be lower-case letters."),
         ({"parts": []}, "file: `parts` should be a list of at least one entry."),
         ({"parts": {}}, "file: `parts` should be a list, not a table."),
-        ({"parts": [PART, {}]}, "file: `parts[1].size` is missing."),
-        ({"parts": [{"size": 1}]}, "file: `parts[0].size` should be a whole number of at least 2."),
-        ({"parts": [{"size": 2.5}]}, "file: `parts[0].size` should be a whole number, not a number."),
+        ({"parts": [PART, {}]}, "file: `parts 2.size` is missing."),
+        ({"parts": [{"size": 1}]}, "file: `parts 1.size` = 1 should be a whole number of at least 2."),
+        ({"parts": [{"size": 100}]}, "file: `parts 1.size` = 100 should be a whole number of at most 99."),
+        ({"parts": [{"size": 2.0}]}, "file: `parts 1.size` = 2.0 should be a whole number."),
+        (
+            {"parts": [{"size": 2**70}]},
+            "file: `parts 1.size` = 1180591620717411303424 should be a whole number of at most 99.",
+        ),
+        ({"parts": [{"size": 13}]}, "file: `parts 1`: The size 13 brings bad luck."),
         (
             {"parts": [PART | {"weight": "x"}]},
-            "file: `parts[0].weight` should be a number or null, not a text.",
+            "file: `parts 1.weight` = 'x' should be a number or null, not a text.",
         ),
-        ({"parts": [PART | {"kind": "oval"}]}, "file: `parts[0].kind` = 'oval' is none of round, square."),
+        ({"parts": [PART | {"kind": "oval"}]}, "file: `parts 1.kind` = 'oval' is none of round, square."),
         ({"first": PART | {"kind": "oval"}}, "file: `first.kind` = 'oval' is none of round, square."),
         (
             {"table": {"x": PART | {"kind": 7}}},
@@ -63,9 +75,9 @@ def test_unknown_keys_are_ignored_or_refused_wherever_they_stand():
     assert validated(content, Whole, "file") == Whole("a", [Part(3)], Part(3))
     with pytest.raises(GapbenchError, match=r"^file: unknown key 'more'. Known: first, name, parts, table.$"):
         validated(GOOD | {"more": 1}, Whole, "file", strict=True)
-    with pytest.raises(GapbenchError, match=r"number 1: unknown key 'sice'. Did you mean 'size'\?$"):
+    with pytest.raises(GapbenchError, match=r"file, parts 1: unknown key 'sice'. Did you mean 'size'\?$"):
         validated(GOOD | {"parts": [PART | {"sice": 1}]}, Whole, "file", strict=True)
-    with pytest.raises(GapbenchError, match=r"\[first\]: unknown key 'wait'"):
+    with pytest.raises(GapbenchError, match=r"file, first: unknown key 'wait'"):
         validated(GOOD | {"first": PART | {"wait": 2}}, Whole, "file", strict=True)
 
 

@@ -22,7 +22,8 @@ def small_npz(folder, name="cifar10", **changes):
 
 
 def test_names_and_common_options():
-    assert list_tasks() == ["cifar10", "digits_rotations", "mnist_rotations", "separable"]
+    assert {"cifar10", "digits_rotations", "mnist_rotations", "separable"} <= set(list_tasks())
+    assert list_tasks() == sorted(set(list_tasks()))
     for name in list_tasks():
         assert {"train_size", "label_noise", "seed"} <= set(task_options(name))
 

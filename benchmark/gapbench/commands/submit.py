@@ -81,6 +81,8 @@ def submit_command(
             if claimed.low is not None and claimed.high is not None
             else f"tau with the gap {claimed.value:.3f} over {claimed.models} networks."
         )
+    else:
+        click.echo(f"tau with the gap is not defined over {claimed.models} networks: claimed, not verified.")
     if entry.population.complete is False:
         click.echo(f"Population {entry.population.fingerprint}: {entry.population.words}.")
     _beside(entry)

@@ -118,7 +118,13 @@ def _load_built_in() -> None:
     global _loaded
     if not _loaded:
         _loaded = True
-        modules_of(CATALOGUE)
+        modules = modules_of(CATALOGUE)
+        files = {entry.origin.rpartition(":")[0] for entry in _ENTRIES.values()}
+        for module in modules:
+            if module.__file__ not in files:
+                raise GapbenchError(
+                    f"{module.__name__} has no proxy: put @proxy(NAME) before a function in it."
+                )
         _broken.extend(plugins.load("gapbench.proxies")[1])
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gapbench.runs.comparing import CONFIRMED, outcome_of
-from gapbench.runs.entry import FORMAT, Entry, EntryValue
+from gapbench.runs.entry import FORMAT, Entry, EntryValue, Option
 from gapbench_base.errors import GapbenchError
 from gapbench_base.files import write_atomically
 from gapbench_base.json_values import plain
@@ -27,6 +27,14 @@ OMITTED = (
     "population",
 )
 """Keys of values and verifications that are left out where there is nothing to say."""
+
+NAMED: tuple[tuple[str, Any, str], ...] = (
+    ("values", EntryValue, "value on the network"),
+    ("options", Option, "option"),
+    ("default_options", Option, "default option"),
+    ("statuses", int, "number of measurements with the status"),
+)
+"""Tables of an entry by names of anybody, and what each name stands for."""
 
 
 def entries_folder(run: Path) -> Path:
@@ -47,12 +55,16 @@ def as_json(entry: Entry) -> dict[str, object]:
     content: dict[str, Any] = plain(dataclasses.asdict(entry))
     content["values"] = {cell: _said(value) for cell, value in content["values"].items()}
     content["verifications"] = [_said(found) for found in content["verifications"]]
-    return content
+    further: dict[str, Any] = content.pop("further")
+    return content | further
 
 
 def _said(content: dict[str, object]) -> dict[str, object]:
     return {
-        key: value for key, value in content.items() if value != [] and not (value is None and key in OMITTED)
+        key: value
+        for key, value in content.items()
+        if not (value is None and key in OMITTED)
+        and not (value == [] and (key == "refused" or not content["networks"]))
     }
 
 
@@ -80,11 +92,12 @@ def read_entry(path: str | os.PathLike[str]) -> Entry:
         ) from None
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise GapbenchError(f"{file} is no entry of format {FORMAT}.")
-    values = content.get("values")
-    if isinstance(values, dict):  # one by one, so that a complaint names the network
-        for cell, value in values.items():
-            validated(value, EntryValue, f"The entry {file}, its value on the network {str(cell)[:40]}")
-    return validated(content, Entry, f"The entry {file}")
+    for key, kind, words in NAMED:  # one by one, so that a complaint names the network or option
+        for name, value in content[key].items() if isinstance(content.get(key), dict) else ():
+            validated(value, kind, f"The entry {file}, its {words} {str(name)[:40]}")
+    entry = validated(content, Entry, f"The entry {file}")
+    known = {field.name for field in dataclasses.fields(Entry)}
+    return dataclasses.replace(entry, further={k: v for k, v in content.items() if k not in known})
 
 
 def load_entries(run: Path) -> list[Entry]:
@@ -141,11 +154,11 @@ def board_entry(entry: Entry) -> dict[str, object]:
     return {
         "proxy": entry.proxy,
         "version": entry.version,
-        "summary": entry.summary,
+        "summary": entry.summary or "",
         "reference": entry.paper or entry.reference or None,
         "higher_means": entry.higher_means,
         "options": dict(entry.options),
-        "authors": entry.authors,
+        "authors": entry.authors or "",
         "source_sha256": entry.source_sha256,
         "submitted": True,
         "claimed": True,
@@ -153,20 +166,20 @@ def board_entry(entry: Entry) -> dict[str, object]:
         "verifications": [
             {
                 "outcome": outcome_of(found),
-                "kind": found.kind,
-                "date": found.date,
-                "by": found.by,
-                "role": found.role,
-                "text": found.text,
+                "kind": found.kind or "",
+                "date": found.date or "",
+                "by": found.by or "",
+                "role": found.role or "",
+                "text": found.text or "",
             }
             for found in entry.verifications
         ],
-        "sandbox": entry.sandbox,
+        "sandbox": entry.sandbox or "",
         "measured_on": {
             "fingerprint": population.fingerprint,
             "networks": population.networks,
-            "gapbench": list(population.gapbench) or None,
+            "gapbench": list(population.gapbench or ()) or None,
             "date": population.date or None,
         },
-        "submitted_at": entry.submitted,
+        "submitted_at": entry.submitted or "",
     }

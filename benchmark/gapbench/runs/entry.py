@@ -66,11 +66,11 @@ class EntryPopulation:
     fingerprint: str
     networks: int | None = None
     planned: int | None = None
-    gapbench: tuple[str, ...] = ()
-    devices: tuple[str, ...] = ()
-    date: str = ""
+    gapbench: tuple[str, ...] | None = ()
+    devices: tuple[str, ...] | None = ()
+    date: str | None = ""
     complete: bool | None = None
-    words: str = ""
+    words: str | None = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +82,7 @@ class Verification:
     """
 
     outcome: str
-    kind: str = ""
+    kind: str | None = ""
     population: EntryPopulation | None = None
     networks: int | None = None
     differing: int | None = None
@@ -90,11 +90,11 @@ class Verification:
     claimed: Score | None = None
     fresh: Score | None = None
     refused: tuple[str, ...] = ()
-    text: str = ""
-    by: str = ""
-    role: str = ""
-    gapbench: str = ""
-    date: str = ""
+    text: str | None = ""
+    by: str | None = ""
+    role: str | None = ""
+    gapbench: str | None = ""
+    date: str | None = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,20 +132,26 @@ class Entry:
     """
 
     format: Literal[1] = FORMAT
-    id: Annotated[str, Meta(pattern="^[0-9a-f]{16}$")]
+    id: Annotated[str, Meta(pattern=r"^[0-9a-f]{16}\Z", description="16 hexadecimal digits")]
     name: str
     label: str
     version: int
-    proxy: Annotated[str, Meta(pattern="^[a-z][a-z0-9_]{0,63}$")]
-    summary: str = ""
+    proxy: Annotated[
+        str,
+        Meta(
+            pattern=r"^[a-z][a-z0-9_]{0,63}\Z",
+            description="a valid name: lower-case letters, digits and '_', a letter first, at most 64",
+        ),
+    ]
+    summary: str | None = ""
     reference: str | None = ""
     higher_means: Literal["worse", "better"]
-    authors: str = ""
-    paper: str = ""
-    sandbox: str = ""
+    authors: str | None = ""
+    paper: str | None = ""
+    sandbox: str | None = ""
     rules: int = RULES
-    gapbench: str = ""
-    submitted: str = ""
+    gapbench: str | None = ""
+    submitted: str | None = ""
     source_sha256: str
     options: Mapping[str, Option]
     default_options: Mapping[str, Option]
@@ -153,11 +159,13 @@ class Entry:
     limits: Limits
     suite: SuiteName | None = None
     population: EntryPopulation
-    environment: Mapping[str, object] = field(default_factory=dict)
+    environment: Mapping[str, object] | None = None
     statuses: Mapping[str, int]
-    cost: Cost = Cost()
+    cost: Cost | None = None
     claimed: Score
     scores: tuple[ScoreRow, ...]
     values: Mapping[str, EntryValue]
     verifications: tuple[Verification, ...]
     source: str
+    further: Mapping[str, object] = field(default_factory=dict)
+    """Keys that this version does not know, kept as they are."""

@@ -109,6 +109,8 @@ def _data(row: TrainedCell) -> list[str]:
         description = json.loads(row.description)
     except ValueError:  # said where the tables are read
         return []
+    if not isinstance(description, dict):
+        return []
     task = description.get("task")
     found = [task.get("fingerprint") if isinstance(task, dict) else None]
     if "imported" in description:

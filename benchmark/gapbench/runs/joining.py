@@ -101,7 +101,7 @@ def _same_data(folders: Sequence[Path], records: Sequence[dict[str, TrainedCell]
                 description = json.loads(row.description)
             except ValueError:  # said when the run is opened
                 continue
-            task = description.get("task")
+            task = description.get("task") if isinstance(description, dict) else None
             if not isinstance(task, dict):
                 continue
             key = json.dumps([task.get("name"), task.get("options")], sort_keys=True)

@@ -50,12 +50,12 @@ class Verified:
     @property
     def kind(self) -> str:
         """`same networks` or `fresh networks`."""
-        return self.record.kind
+        return self.record.kind or ""
 
     @property
     def text(self) -> str:
         """Why, in words."""
-        return self.record.text
+        return self.record.text or ""
 
 
 def verify(
@@ -252,7 +252,7 @@ def _keep(found: Verification, entry: Entry, run: Path, by: str, say: Say) -> Ve
     record = replace(
         found,
         by=clean(by.strip()),
-        role=role_of(by, entry.authors),
+        role=role_of(by, entry.authors or ""),
         gapbench=__version__,
         date=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     )

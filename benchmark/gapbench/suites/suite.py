@@ -6,7 +6,7 @@ import itertools
 import math
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -24,6 +24,7 @@ from gapbench_tasks import TaskError, canonical_option, list_tasks, task_options
 
 SCORER_ROWS = ("width", "hyperparameter_oracle", "noisy_oracle")
 """`gapbench_leaderboard.scores.BASELINES`, without the time that its import takes."""
+MOST = 2**63 - 1
 SPECIAL_AXES = ("family", "width", "seed")
 
 
@@ -41,8 +42,8 @@ class GridTable:
 class Measuring:
     """[measure] of a suite's file; no proxies mean all of them with their defaults."""
 
-    samples: Annotated[int, Meta(ge=2)] = 256
-    seed: Annotated[int, Meta(ge=0)] = 0
+    samples: Annotated[int, Meta(ge=2, le=MOST)] = 256
+    seed: Annotated[int, Meta(ge=0, le=MOST)] = 0
     loss: Literal["cross_entropy", "mse"] = "cross_entropy"
     proxies: list[str | dict[str, object]] = field(default_factory=list)
 
@@ -51,10 +52,12 @@ class Measuring:
 class SuiteFile:
     """A suite's file as it is written."""
 
-    name: Annotated[str, Meta(pattern="^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
-    version: Annotated[int, Meta(ge=1)]
+    name: Annotated[
+        str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*\Z", description="letters, digits, '_', '.' or '-'")
+    ]
+    version: Annotated[int, Meta(ge=1, le=MOST)]
     grid: Annotated[list[GridTable], Meta(min_length=1)]
-    summary: str = ""
+    summary: str | int | float | bool = ""
     training: dict[str, object] = field(default_factory=dict)
     measure: Measuring = Measuring()
 
@@ -138,6 +141,9 @@ def parse_suite(text: str, where: str) -> Suite:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise GapbenchError(f"The suite {where} is not valid TOML: {error}") from None
+    unknown = table.keys() - {part.name for part in fields(SuiteFile)}  # perhaps a misspelt [[grid]]
+    if not unknown and not (isinstance(table.get("grid"), list) and table["grid"]):
+        raise GapbenchError(f"suite {where}: at least one [[grid]] is needed.")
     file = validated(table, SuiteFile, f"suite {where}", strict=True)
     configurations: dict[Configuration, None] = {}
     for index, grid in enumerate(file.grid, start=1):
@@ -146,7 +152,7 @@ def parse_suite(text: str, where: str) -> Suite:
     return Suite(
         name=file.name,
         version=file.version,
-        summary=file.summary,
+        summary=str(file.summary),
         configurations=tuple(configurations),
         proxies=proxy_requests(file.measure.proxies, f"suite {where}, [measure]"),
         samples=file.measure.samples,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from gapbench_base.errors import TableError
 from gapbench_leaderboard.board import doubts as doubting
 from gapbench_leaderboard.board import standing
 from gapbench_leaderboard.board.content import PageMark
@@ -13,8 +14,22 @@ from gapbench_leaderboard.scoring.registry import PAGE, TERMINAL, marked
 
 
 def meanings() -> dict[str, str]:
-    """Letter -> what it means, in the order of the letters."""
-    return {mark.letter: mark.meaning for _, mark in marked(TERMINAL)} | doubting.MEANINGS
+    """Letter -> what it means, in the order of the letters.
+
+    Returns:
+        Those that scores give, then those of values.
+
+    Raises:
+        TableError: for a mark of an estimator that already means something else.
+    """
+    scored = {mark.letter: mark.meaning for _, mark in marked(TERMINAL)}
+    names = {mark.name for _, mark in marked(TERMINAL)} & {*doubting.NAMES.values(), *standing.ABOUT}
+    taken = sorted(scored.keys() & doubting.MEANINGS) or sorted(names)
+    if taken:
+        raise TableError(
+            f"The mark {taken[0]!r} of an estimator is one that values or entries bear; choose another."
+        )
+    return scored | doubting.MEANINGS
 
 
 def marks_of(row: TableRow, doubts: Mapping[str, Doubts]) -> str:

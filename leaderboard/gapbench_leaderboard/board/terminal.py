@@ -19,7 +19,7 @@ from gapbench_leaderboard.scoring.registry import columns as columns_of
 
 MOST_COLUMNS = 100
 MARKS_COLUMNS = 5
-LEAST_NAME_COLUMNS = 12
+LEAST_NAME_COLUMNS = 28
 UNDECIDED = "No two proxies can be told apart: no difference is significant, so all have rank 1."
 
 
@@ -119,13 +119,13 @@ class _Layout:
 
 
 def _fitting(columns: Sequence[Estimator]) -> tuple[tuple[Estimator, ...], int]:
-    """The first columns that fit on the terminal, and the room that they leave for names."""
+    """The columns that fit on the terminal beside whole names, first come first, and the room left for names."""
     lead = _Layout((), 0, None).head().removesuffix("marks")
     room = MOST_COLUMNS - len(lead) - MARKS_COLUMNS
     kept: list[Estimator] = []
     for shown in columns:
         if room - 2 - _width(shown) < LEAST_NAME_COLUMNS:
-            break
+            continue
         kept.append(shown)
         room -= 2 + _width(shown)
     return tuple(kept), room

@@ -8,12 +8,12 @@ that package. Terminal, Markdown, page, mirror and commands read this registry; 
 from __future__ import annotations
 
 import functools
-import importlib
-import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from gapbench_base.errors import TableError
+from gapbench_base.scanning import modules_of
 from gapbench_leaderboard.scoring.data import ScoringData
 from gapbench_leaderboard.scoring.rows import Rows
 
@@ -34,6 +34,8 @@ SUBMIT: Place = "submit"
 BOARDS: tuple[Place, ...] = (TERMINAL, MARKDOWN, DIGITS, PAGE, MIRROR, RANKING)
 
 ESTIMATORS = "gapbench_leaderboard.scoring.estimators"
+LONGEST_HEADING = 10
+"""Characters over a column of the terminal."""
 HEADLINE, RANK = "tau", "rank"
 """The estimator by which proxies are ranked, and their rank: the columns that every ranking begins with."""
 NETWORKS_AT = 90
@@ -144,6 +146,14 @@ class Estimator:
     heat_maps: tuple[HeatMap, ...] = ()
     mark: Mark | None = None
 
+    def __post_init__(self) -> None:
+        heading = self.heading_in(TERMINAL)
+        if TERMINAL in self.shown_in and len(heading) > LONGEST_HEADING:
+            raise TableError(
+                f"The estimator {self.name}: its heading {heading!r} has more than {LONGEST_HEADING} characters; "
+                'give a shorter one for the terminal: headings={"terminal": ...}.'
+            )
+
     @property
     def key(self) -> str:
         """Name of its column in the table of a ranking."""
@@ -203,11 +213,12 @@ def row_makers() -> tuple[RowMaker, ...]:
         Each function with the estimators that its rows bear.
 
     Raises:
-        ValueError: if two estimators share a name or a column, or two marks a letter or a name.
+        TableError: if two estimators share a name or a column, or two marks a letter or a name, or a module has no
+            estimator.
     """
-    package = importlib.import_module(ESTIMATORS)
-    for module in pkgutil.iter_modules(package.__path__):
-        importlib.import_module(f"{ESTIMATORS}.{module.name}")
+    for module in modules_of(ESTIMATORS):
+        if not any(maker.module == module.__name__ for maker in _makers):
+            raise TableError(f"{module.__name__} has no estimator: decorate a function with for_each_proxy.")
     makers = tuple(sorted(_makers, key=lambda maker: (maker.position, maker.module)))
     known = [estimator for maker in makers for estimator in maker.estimators]
     marks = [estimator.mark for estimator in known if estimator.mark is not None]
@@ -219,7 +230,7 @@ def row_makers() -> tuple[RowMaker, ...]:
     ):
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
-            raise ValueError(f"two estimators or marks are called {twice[0]!r}")
+            raise TableError(f"Two estimators or marks are called {twice[0]!r}.")
     return makers
 
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gapbench_base.errors import NotDefined, TaskError
+from gapbench_base.errors import TaskError
 from gapbench_base.seeds import named_generator
 from gapbench_tasks.entry import TaskEntry
-from gapbench_tasks.max_margin import MaxMargin, hard_margin
+from gapbench_tasks.max_margin import MaxMargin, NoMaximumMargin, hard_margin
 from gapbench_tasks.selection import noisy_labels
 from gapbench_tasks.task import Split, Task, fingerprint
 
@@ -45,10 +45,12 @@ class SeparableTask(Task):
             The solution.
 
         Raises:
-            NotDefined: under label noise, which leaves the data not separable.
+            NoMaximumMargin: under label noise, which leaves the data not separable.
         """
         if self.options.get("label_noise", 0.0):
-            raise NotDefined("With label noise the task is not separable: its maximum margin is not defined.")
+            raise NoMaximumMargin(
+                "With label noise the task is not separable: its maximum margin is not defined."
+            )
         return hard_margin(self.train.inputs.numpy(), self.train.targets.numpy(), self.num_classes)
 
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gapbench import GapbenchError
-from gapbench.runs.entries import as_json, read_entry
+from gapbench.runs.entries import as_json, board_entry, read_entry
 from gapbench.sandbox.limits import Limits
 from gapbench.sandbox.protocol import Garbled, clean, frame, number, parse_line, read_frame
 from gapbench.sandbox.watch import _below
@@ -96,16 +96,20 @@ def test_what_is_no_entry_is_told(text, tmp_path):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"id": "../../x"}, r"`id` should match the pattern \^\[0-9a-f\]\{16\}\$"),
-        ({"proxy": "../x"}, r"`proxy` should match the pattern"),
-        ({"claimed": {"value": "much"}}, r"`claimed.value` should be a number or null, not a text"),
+        ({"id": "../../x"}, r"`id` = '../../x' should be 16 hexadecimal digits"),
+        ({"id": "0123456789abcdef\n"}, "should be 16 hexadecimal digits"),
+        ({"proxy": "../x"}, r"`proxy` = '../x' should be a valid name"),
+        ({"claimed": {"value": "much"}}, r"`claimed.value` = 'much' should be a number or null, not a text"),
         (
             {"values": {"c": {"status": "ok", "value": "1"}}},
-            r"on the network c: `value` should be a number or null, not a text",
+            r"network c: `value` = '1' should be a number or null",
         ),
+        ({"options": {"depth": []}}, r"its option depth: should be .*, not a list"),
+        ({"statuses": {"ok": "many"}}, r"status ok: should be a whole number, not a text"),
         ({"population": {}}, r"`population.fingerprint` is missing"),
-        ({"source": 1}, r"`source` should be a text, not a whole number"),
-        ({"verifications": [{"kind": "same networks"}]}, r"`verifications\[0\].outcome` is missing"),
+        ({"source": 1}, r"`source` = 1 should be a text, not a whole number"),
+        ({"limits": {"seconds": -1.0}}, r"`limits`: The limit seconds = -1.0 must be positive\.$"),
+        ({"verifications": [{"kind": "same networks"}]}, r"`verifications 1.outcome` is missing"),
         ({"higher_means": "more"}, r"`higher_means` = 'more' is none of worse, better"),
     ],
 )
@@ -114,6 +118,19 @@ def test_an_entry_from_anybody_is_checked(change, words, entered_once, tmp_path)
     assert read_entry(written(tmp_path / "x.json", content)) == entered_once[1]
     with pytest.raises(GapbenchError, match=words):
         read_entry(written(tmp_path / "x.json", content | change))
+
+
+def test_what_a_later_version_or_another_hand_wrote_is_kept(entered_once, tmp_path):
+    content = as_json(entered_once[1]) | {
+        "later": {"x": [1]},
+        "authors": None,
+        "cost": None,
+        "environment": None,
+    }
+    entry = read_entry(written(tmp_path / "x.json", content))
+    assert as_json(entry)["later"] == {"x": [1]}
+    assert read_entry(written(tmp_path / "x.json", as_json(entry))) == entry
+    assert board_entry(entry)["authors"] == ""
 
 
 def written(path, content):
