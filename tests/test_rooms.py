@@ -91,16 +91,18 @@ def test_one_class_one_name(rooms):
 
 
 def test_modules_and_functions_are_small(rooms):
-    """At most 400 lines a module and 60 lines of code a function, its docstring not counted."""
+    """At most 400 lines a module and 60 lines of code a function: docstring, comments, blank lines not counted."""
     for module, file in rooms.modules().items():
         text = file.read_text()
         lines = text.splitlines()
         assert len(lines) <= 400, module
         for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                documented = ast.get_docstring(node, clean=False) is not None and len(node.body) > 1
-                first = node.body[1 if documented else 0].lineno
-                code = [line.strip() for line in lines[first - 1 : node.end_lineno]]
+                own = lines[node.lineno - 1 : node.end_lineno]
+                if ast.get_docstring(node, clean=False) is not None:
+                    first = node.body[0]
+                    del own[first.lineno - node.lineno : first.end_lineno - node.lineno + 1]
+                code = [line.strip() for line in own]
                 code = [line for line in code if line and not line.startswith("#")]
                 assert len(code) <= 60, f"{module}.{node.name}: {len(code)}"
 

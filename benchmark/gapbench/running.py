@@ -14,6 +14,7 @@ from gapbench.suites.suite import ProxyRequest, Suite, load_suite, proxy_request
 from gapbench_base.errors import GapbenchError
 
 if TYPE_CHECKING:
+    from gapbench.population.plan import Cell
     from gapbench.population.progress import Progress
 
 CUDA_WORKERS = 4
@@ -59,9 +60,7 @@ def run(
     # a wrong name is said before torch is imported
     chosen = suite_in(own) if own is not None else load_suite(os.fspath(suite))
     from gapbench.population.driver import Driver, check_folder
-    from gapbench.population.facts import facts_source
     from gapbench.population.jobs import Setup
-    from gapbench.population.plan import check_sizes, plan
     from gapbench.population.progress import Silent
     from gapbench.runs.environment import choose_device, environment, usable_cores
     from gapbench.runs.identity import identity_in
@@ -69,12 +68,10 @@ def run(
     from gapbench.runs.store import Store
     from gapbench_tasks.folder import data_folder
 
-    _check_numbers(limit, workers, repeats)
+    device = choose_device(device)
+    _check_numbers(limit, workers, repeats, device)
     requests = choose_proxies(chosen, proxies)
     folder = Path(out if out is not None else Path("runs") / chosen.name)
-    device = choose_device(device)
-    if workers == 0 and device == "cuda":
-        raise GapbenchError("workers = 0 works in this process, which is for the CPU; choose 1 or more.")
     setup = Setup(
         run=folder.absolute(),
         data_dir=str(data_folder(data_dir)),
@@ -83,14 +80,7 @@ def run(
         loss=chosen.loss,
         measure_seed=chosen.measure_seed,
     )
-    facts = facts_source(setup.data_dir)
-    cells = plan(chosen, facts)
-    check_sizes(chosen, facts)
-    classes = max(facts(cell.configuration).num_classes for cell in cells)
-    if chosen.samples < classes:
-        raise GapbenchError(
-            f"suite {suite}, [measure]: samples = {chosen.samples} is fewer than the {classes} classes of a task."
-        )
+    cells = _planned(chosen, setup.data_dir, f"suite {suite}, [measure]")
     check_folder(folder)
     with sole_driver(folder), Store(folder) as store:
         _same_suite(store, chosen, folder)
@@ -111,19 +101,41 @@ def run(
         )
         outcome = driver.bring_up_to_date(count)
         store.set_meta("population", identity_in(store).as_dict())
-    result = open_run(folder, problems=tuple(outcome.problems))
+    return _opened(folder, outcome.problems, board)
+
+
+def _opened(folder: Path, problems: Sequence[str], board: bool) -> Run:
+    result = open_run(folder, problems=tuple(problems))
     if board and len(result.population):
         result.build_board()
     return result
 
 
-def _check_numbers(limit: int | None, workers: int | None, repeats: int) -> None:
+def _planned(suite: Suite, data_dir: str | None, where: str) -> list[Cell]:
+    """All cells of a suite, and whether its examples can cover the classes of every task."""
+    from gapbench.population.facts import facts_source
+    from gapbench.population.plan import check_sizes, plan
+
+    facts = facts_source(data_dir)
+    cells = plan(suite, facts)
+    check_sizes(suite, facts)
+    classes = max(facts(cell.configuration).num_classes for cell in cells)
+    if suite.samples < classes:
+        raise GapbenchError(
+            f"{where}: samples = {suite.samples} is fewer than the {classes} classes of a task."
+        )
+    return cells
+
+
+def _check_numbers(limit: int | None, workers: int | None, repeats: int, device: str) -> None:
     if limit is not None and limit < 1:
         raise GapbenchError(f"limit = {limit} must be at least 1.")
     if workers is not None and workers < 0:
         raise GapbenchError(f"workers = {workers} must be at least 1, or 0 for this process.")
     if repeats not in (1, 2):
         raise GapbenchError(f"repeats = {repeats} must be 1 or 2.")
+    if workers == 0 and device == "cuda":
+        raise GapbenchError("workers = 0 works in this process, which is for the CPU; choose 1 or more.")
 
 
 def choose_proxies(suite: Suite, names: Sequence[str] | None) -> tuple[ProxyRequest, ...]:

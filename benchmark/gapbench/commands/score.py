@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ import click
 if TYPE_CHECKING:
     import pandas as pd
 
+NAME_THEM = "--measures can name them"
 OUTCOMES = ("seed", "test_size", "test_error", "test_loss", "test_accuracy", "gap", "loss_gap")
 """Columns that are scored only where --measures names them: what a proxy is to predict, or no quantity."""
 
@@ -76,27 +78,16 @@ def score_command(
     from gapbench_leaderboard.intake.measures import default_measures
     from gapbench_leaderboard.intake.reading import read_table
     from gapbench_leaderboard.scoring.table import score_table
-    from gapbench_leaderboard.statistics import TableError
     from gapbench_leaderboard.statistics.cells import NumberFormat
 
     frame = read_table(table, delimiter=delimiter, decimal=decimal, thousands=thousands, percent=percent)
     style = NumberFormat(decimal, thousands, percent)
-    axis_names = _columns(axes, frame)
-    strata_names, given_names = _columns(strata, frame), _columns(given, frame)
+    axis_names, strata_names, given_names = (_columns(names, frame) for names in (axes, strata, given))
     used = {target, seed_column, test_error, *axis_names, *strata_names, *given_names}
     names, remarks = (_columns(measures, frame), []) if measures else default_measures(frame, used, style)
     outcomes = [] if measures else [name for name in names if name in OUTCOMES]
     names = [name for name in names if name not in outcomes]
-    better_names = _columns(better, frame)
-    unknown = [name for name in better_names if name not in names]
-    if unknown:
-        raise TableError(
-            f"--better names {unknown[0]!r}, which is not among the measures: {', '.join(names)}"
-        )
-    if not names and remarks:
-        raise TableError(f"at least one measure is needed; {'; '.join(remarks)}")
-    if output is not None and not output.parent.is_dir():
-        raise TableError(f"--output: there is no folder {output.parent}")
+    _check(names, _columns(better, frame), remarks, output)
     scores = score_table(
         frame,
         measures=names,
@@ -107,30 +98,55 @@ def score_command(
         test_error=test_error,
         strata=strata_names,
         given=given_names,
-        higher_means=dict.fromkeys(better_names, "better"),
+        higher_means=dict.fromkeys(_columns(better, frame), "better"),
         replicates=replicates,
         seed=seed,
         workers=threads,
     )
     if outcomes:
-        said = (
-            f"not scored: {', '.join(outcomes)}, which are no measures of a network; --measures can name them"
-        )
-        remarks = [said, *remarks]
+        remarks = [
+            f"not scored: {', '.join(outcomes)}, which are no measures of a network; {NAME_THEM}",
+            *remarks,
+        ]
     scores.attrs["notes"] = [*remarks, *scores.attrs["notes"]]
     if output is not None:
-        try:
-            scores.to_csv(output, index=False)
-            beside = output.with_name(f"{output.name}.notes.txt")
-            beside.write_text("".join(f"{note}\n" for note in scores.attrs["notes"]), encoding="utf-8")
-        except OSError as error:
-            raise TableError(f"--output: {output} cannot be written: {error.strerror}") from error
+        _write(scores, output)
     if as_json:
         click.echo(json.dumps(_document(scores), indent=2, allow_nan=False))
-        return
-    click.echo(_overview(scores, target, set(map(str, names))))
+    else:
+        _say(scores, target, set(map(str, names)))
+
+
+def _say(scores: pd.DataFrame, target: str, names: set[str]) -> None:
+    click.echo(_overview(scores, target, names))
     for note in scores.attrs["notes"]:
         click.echo(f"note: {note}", err=True)
+
+
+def _check(names: Sequence[str], better: Sequence[str], remarks: Sequence[str], output: Path | None) -> None:
+    from gapbench_base.errors import TableError
+
+    unknown = [name for name in better if name not in names]
+    if unknown:
+        raise TableError(
+            f"--better names {unknown[0]!r}, which is not among the measures: {', '.join(names)}"
+        )
+    if not names and remarks:
+        raise TableError(f"at least one measure is needed; {'; '.join(remarks)}")
+    if output is not None and not output.parent.is_dir():
+        raise TableError(f"--output: there is no folder {output.parent}")
+
+
+def _write(scores: pd.DataFrame, output: Path) -> None:
+    """The scores as CSV, and what is to be said of the table beside them."""
+    from gapbench_base.errors import TableError
+
+    try:
+        scores.to_csv(output, index=False)
+        beside = output.with_name(f"{output.name}.notes.txt")
+        beside.write_text("".join(f"{note}\n" for note in scores.attrs["notes"]), encoding="utf-8")
+    except OSError as error:
+        raise TableError(f"--output: {output} cannot be written: {error.strerror}") from error
 
 
 def _columns(values: tuple[str, ...], frame: pd.DataFrame) -> list[str]:

@@ -93,14 +93,7 @@ def import_population(
         proxy_entry(name)
     folder = Path(out)
     check_folder(folder)
-    stored = {
-        "name": Path(table).stem or "imported",
-        "version": 1,
-        "text": "",
-        "axes": list(axes),
-        "samples": samples,
-        "imported": True,
-    }
+    stored = _as_suite(Path(table).stem or "imported", axes, samples)
     with sole_driver(folder), Store(folder) as store:
         if store.meta("suite") not in (None, stored):
             raise GapbenchError(
@@ -123,6 +116,11 @@ def import_population(
             say(f"[{row.position}/{len(rows)}] {row.name}{f': {result.defect}' if result.defect else ''}")
         store.set_meta("population", identity_in(store).as_dict())
     return open_run(folder)
+
+
+def _as_suite(name: str, axes: Sequence[str], samples: int) -> dict[str, object]:
+    """What stands in the run for its suite."""
+    return {"name": name, "version": 1, "text": "", "axes": list(axes), "samples": samples, "imported": True}
 
 
 def _candidates(rows: Sequence[ForeignNetwork], table: str, axes: Sequence[str]) -> list[Candidate]:

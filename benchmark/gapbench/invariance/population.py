@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,11 +14,11 @@ from torch import nn
 from gapbench.invariance.audit import Measure, audit_measures
 from gapbench.invariance.results import AuditResult
 from gapbench.proxies.results import Measurement
+from gapbench.suites.suite import ProxyRequest
 from gapbench_base.errors import GapbenchError
 
 if TYPE_CHECKING:
     from gapbench.population.stored import Member
-    from gapbench.proxies.registry import ProxyEntry
     from gapbench.sandbox.handover import Handover
 
 Say = Callable[[str], None]
@@ -58,9 +58,6 @@ def audit_run(
     """
     from gapbench.population.network import handover_of
     from gapbench.population.stored import open_population
-    from gapbench.proxies.measuring import make_context, measure_in
-    from gapbench.proxies.registry import checked_options, proxy_entry
-    from gapbench_base.seeds import named_seed
 
     for strength in strengths:
         if not (math.isfinite(strength) and strength > 0):
@@ -81,27 +78,7 @@ def audit_run(
         say(f"[{number}/{len(members)}] {c.task}  {c.family}  width {c.width:g}")
         measures: dict[str, Measure] = {}
         for request in requests:
-            entry = proxy_entry(request.proxy)
-            options = checked_options(entry, dict(request.options))
-
-            def measure(
-                network: nn.Module,
-                entry: ProxyEntry = entry,
-                options: Mapping[str, Any] = options,
-                given: Handover = given,
-            ) -> Measurement:
-                context = make_context(
-                    network,
-                    given.inputs,
-                    given.targets,
-                    all_inputs=given.all_inputs,
-                    all_targets=given.all_targets,
-                    initial=given.initial,
-                    loss=given.loss,
-                )
-                return measure_in(context, entry, options, named_seed("audit", seed))
-
-            measures[request.label] = measure
+            measures[request.label] = _measure_of(request, given, seed)
         audited = audit_measures(measures, given.model, given.inputs, seed=seed, strengths=strengths)
         for label, results in audited.items():
             found[label] += results
@@ -110,6 +87,30 @@ def audit_run(
         "seed": seed,
         "proxies": {label: _summary(results) for label, results in found.items()},
     }
+
+
+def _measure_of(request: ProxyRequest, given: Handover, seed: int) -> Measure:
+    """The measuring of one proxy as a function of the network alone."""
+    from gapbench.proxies.measuring import make_context, measure_in
+    from gapbench.proxies.registry import checked_options, proxy_entry
+    from gapbench_base.seeds import named_seed
+
+    entry = proxy_entry(request.proxy)
+    options = checked_options(entry, dict(request.options))
+
+    def measure(network: nn.Module) -> Measurement:
+        context = make_context(
+            network,
+            given.inputs,
+            given.targets,
+            all_inputs=given.all_inputs,
+            all_targets=given.all_targets,
+            initial=given.initial,
+            loss=given.loss,
+        )
+        return measure_in(context, entry, options, named_seed("audit", seed))
+
+    return measure
 
 
 def _sample(members: Sequence[Member], count: int) -> list[Member]:

@@ -122,10 +122,7 @@ def train(
                 for group in optimizer.param_groups:
                     group["lr"] = values.learning_rate * factor
                 inputs = augment(train_split.inputs[chosen], values.augmentation, black, groups)
-                if values.input_noise:
-                    shape = inputs.shape
-                    draw = torch.randn(shape, generator=noise, device=device, dtype=inputs.dtype)
-                    inputs = inputs + values.input_noise * draw
+                inputs = _noisy(inputs, values.input_noise, noise)
                 targets = train_split.targets[chosen]
                 losses.append(step(model, optimizer, _loss(model, inputs, targets), values))
                 steps += 1
@@ -141,8 +138,7 @@ def train(
                     break
         reestimate_batch_norm(model, train_split.inputs)
     model.eval()
-    on_train = evaluate(model, train_split.inputs, train_split.targets)
-    on_test = evaluate(model, test_split.inputs, test_split.targets)
+    on_train, on_test = (evaluate(model, split.inputs, split.targets) for split in (train_split, test_split))
     if status == "not_converged" and on_train.cross_entropy <= values.stop_loss:
         status = "converged"
     if not (math.isfinite(on_train.cross_entropy) and math.isfinite(on_test.cross_entropy)):
@@ -151,6 +147,13 @@ def train(
         model.to(memory_format=torch.contiguous_format)
     seconds = time.perf_counter() - started
     return Trained(status, len(history), steps, seconds, on_train, on_test, history)
+
+
+def _noisy(inputs: Tensor, deviation: float, generator: torch.Generator) -> Tensor:
+    if not deviation:
+        return inputs
+    draw = torch.randn(inputs.shape, generator=generator, device=inputs.device, dtype=inputs.dtype)
+    return inputs + deviation * draw
 
 
 def _loss(model: nn.Module, inputs: Tensor, targets: Tensor) -> Callable[[], Tensor]:

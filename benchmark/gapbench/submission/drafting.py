@@ -78,23 +78,27 @@ def draft_entry(
     )
     run = open_run(population.folder, drafts=[draft])
     rows = run.measurements[run.measurements["proxy"] == request.label]
-    ok = rows[rows["status"] == "ok"]
     scores = run.scores()
     own = scores[scores["proxy"] == request.label]
     checksums = {member.key: member.sha256 for member in population.members}
     entry = replace(
         draft,
         statuses={str(k): int(v) for k, v in rows["status"].value_counts().items()},
-        cost=Cost(
-            seconds_median=plain(ok["seconds"].median()),
-            seconds_total=plain(rows["seconds"].sum()),
-            peak_memory_max=plain(ok["peak_memory"].max()),
-        ),
+        cost=_cost(rows),
         claimed=headline(own),
         scores=tuple(ScoreRow(**plain(row)) for row in own.drop(columns=["proxy"]).to_dict("records")),
         values={row["cell"]: _value(row, checksums) for row in rows.to_dict("records")},
     )
     return entry, scores
+
+
+def _cost(rows: pd.DataFrame) -> Cost:
+    ok = rows[rows["status"] == "ok"]
+    return Cost(
+        seconds_median=plain(ok["seconds"].median()),
+        seconds_total=plain(rows["seconds"].sum()),
+        peak_memory_max=plain(ok["peak_memory"].max()),
+    )
 
 
 def _value(row: Mapping[Hashable, Any], checksums: Mapping[str, str]) -> EntryValue:

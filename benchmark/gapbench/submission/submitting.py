@@ -141,6 +141,20 @@ def task_for(population: Population, member: Member, seed: str, disturbed: bool 
     )
 
 
+def _description(population: Population, member: Member, request: Request) -> dict[str, object]:
+    """All that the measurement on one network depends on; its key is the hash of this."""
+    return {
+        "protocol": PROTOCOL,
+        "submission": request.identity,
+        "cell": member.key,
+        "weights": member.sha256,
+        "seed": request.seed,
+        "samples": population.suite.samples,
+        "loss": population.suite.loss,
+        "measure_seed": population.suite.measure_seed,
+    }
+
+
 def _measure(
     fleet: Fleet, population: Population, source: ProxyFile, request: Request, retry_failed: bool, say: Say
 ) -> list[str]:
@@ -148,19 +162,7 @@ def _measure(
     from gapbench.runs.store import Store
     from gapbench_base.keys import content_key
 
-    described = {
-        member.key: {
-            "protocol": PROTOCOL,
-            "submission": request.identity,
-            "cell": member.key,
-            "weights": member.sha256,
-            "seed": request.seed,
-            "samples": population.suite.samples,
-            "loss": population.suite.loss,
-            "measure_seed": population.suite.measure_seed,
-        }
-        for member in population.members
-    }
+    described = {member.key: _description(population, member, request) for member in population.members}
     keys = {cell: content_key(description) for cell, description in described.items()}
     with Store(population.folder) as store:
         statuses = store.statuses("measurements")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -175,6 +177,18 @@ def _chain_kernel(
     end = _frame_matrix(last, True, free, members, joins[order[-1]])
     maps = [start, *links, end.T]
     dims = [start.shape[1], *[mixings[i].n for i in order], end.shape[1]]
+    return _intertwiners(maps, dims)
+
+
+def _intertwiners(maps: Sequence[Tensor], dims: Sequence[int]) -> int:
+    """Dimension of the maps of a chain of spaces to itself that vanish at both of its ends.
+
+    A chain of maps is a sum of intervals [a, b], as many of each as the ranks of its composed maps say; maps
+    between intervals are scalars where the second begins and ends no later than the first.
+
+    Returns:
+        The dimension.
+    """
     total = len(dims)
     rank = np.zeros((total + 1, total + 1), np.int64)  # rank[a + 1, b]: of the map from a to b
     for a in range(total):

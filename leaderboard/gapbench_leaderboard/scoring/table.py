@@ -90,17 +90,11 @@ def score_table(
     style = frame.attrs.get("numbers")
     first = _without_copies(frame, axes, seed_column, remarks)
     frame = frame.iloc[first].reset_index(drop=True)
-    columns = _quantities(
-        frame, [target, *measures, *([test_error] if test_error else [])], first, style, remarks
-    )
+    wanted = [target, *measures, *([test_error] if test_error else [])]
+    columns = _quantities(frame, wanted, first, style, remarks)
     refuse_large_targets(columns[target], target, test_size)
     values = {name: _exact(found) for name, found in columns.items()}
-    for column in given or ():
-        found = quantity(frame[column], column)
-        if found.words and not found.unreadable and column not in [*axes, *(strata or ())]:
-            remarks.append(
-                f"{column}: {len(found.words)} words such as {found.words[0][1]!r} are taken as missing"
-            )
+    remarks += _missing_words(frame, [name for name in given or () if name not in [*axes, *(strata or ())]])
     remarks += notes(frame, measures, target, axes, values)
     fixed = list(dict.fromkeys([*axes, *(strata or ()), *(given or ())]))
     compared = [values[target], *(values[name] for name in sorted(values, key=str) if name != target)]
@@ -108,17 +102,12 @@ def score_table(
     frame = frame.iloc[order].reset_index(drop=True)
     values = {name: own[order] for name, own in values.items()}
     population, names = _population(frame, values, target, axes, strata, given, test_size, test_error)
-    width = len(str(len(frame)))
-    population["cell"] = [f"{number:0{width}d}" for number in range(len(frame))]
-    measurements = pd.concat(
-        [
-            pd.DataFrame(
-                {"cell": population["cell"], "proxy": str(name), "value": values[name], "status": "ok"}
-            )
-            for name in measures
-        ],
-        ignore_index=True,
-    )
+    population["cell"] = [f"{number:0{len(str(len(frame)))}d}" for number in range(len(frame))]
+    parts = [
+        pd.DataFrame({"cell": population["cell"], "proxy": str(name), "value": values[name], "status": "ok"})
+        for name in measures
+    ]
+    measurements = pd.concat(parts, ignore_index=True)
     scores = score_population(
         population,
         measurements,
@@ -136,6 +125,16 @@ def score_table(
         workers=workers,
     )
     return _as_table(scores, target, names, remarks)
+
+
+def _missing_words(frame: pd.DataFrame, given: Sequence[str]) -> list[str]:
+    """What is said of words among the numbers that are held fixed."""
+    found = {column: quantity(frame[column], column) for column in given}
+    return [
+        f"{column}: {len(own.words)} words such as {own.words[0][1]!r} are taken as missing"
+        for column, own in found.items()
+        if own.words and not own.unreadable
+    ]
 
 
 def _without_copies(
