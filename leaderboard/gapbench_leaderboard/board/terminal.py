@@ -19,7 +19,7 @@ from gapbench_leaderboard.scoring.registry import columns as columns_of
 
 MOST_COLUMNS = 100
 MARKS_COLUMNS = 5
-LEAST_NAME_COLUMNS = 28
+LEAST_NAME_COLUMNS = 24
 UNDECIDED = "No two proxies can be told apart: no difference is significant, so all have rank 1."
 
 
