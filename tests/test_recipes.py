@@ -84,7 +84,7 @@ def test_nothing_else_has_to_be_told(followed):
     tests = [
         "tests/models/test_registry.py", "tests/models/test_construction.py", "tests/tasks/test_images.py",
         "tests/test_rooms.py", "tests/benchmark/test_cli.py", "tests/leaderboard/test_board_files.py",
-        "tests/benchmark/test_measure.py::test_every_proxy_is_pure_repeatable_and_typed",
+        "tests/benchmark/proxies/test_measure.py::test_every_proxy_is_pure_repeatable_and_typed",
     ]  # fmt: skip
     done = run(followed, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not slow", *tests)
     assert done.returncode == 0, done.stdout[-5000:]

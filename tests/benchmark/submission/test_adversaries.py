@@ -7,8 +7,8 @@ import sqlite3
 import pytest
 
 import gapbench
-from benchmark.submission.adversaries import ADVERSARIES, BENIGN, HARMLESS, PLACE
-from benchmark.submission.conftest import WALLS
+from benchmark.conftest import WALLS
+from benchmark.sandbox.adversaries import ADVERSARIES, BENIGN, HARMLESS, PLACE
 from gapbench import GapbenchError
 from gapbench.population.stored import open_population
 from gapbench.runs.entries import load_entries

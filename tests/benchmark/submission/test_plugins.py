@@ -113,8 +113,8 @@ def test_plugins_are_listed_and_broken_ones_named(installed, kind, name, broken)
 
 @pytest.mark.slow
 def test_a_suite_of_a_plugin_runs_and_takes_submissions(installed, tmp_path):
-    from benchmark.submission.adversaries import BENIGN
-    from benchmark.submission.conftest import WALLS
+    from benchmark.conftest import WALLS
+    from benchmark.sandbox.adversaries import BENIGN
 
     (tmp_path / "plugged.toml").write_text(SUITE)
     done = gapbench(installed, "run", tmp_path / "plugged.toml", "--out", tmp_path / "run")

@@ -14,8 +14,8 @@ from dataclasses import replace
 import pytest
 
 import gapbench
-from benchmark.submission.adversaries import ADVERSARIES, BENIGN
-from benchmark.submission.conftest import WALLS, needs_sandbox
+from benchmark.conftest import WALLS, needs_sandbox
+from benchmark.sandbox.adversaries import ADVERSARIES, BENIGN
 from gapbench import GapbenchError
 from gapbench.proxies.results import Measurement
 from gapbench.runs.comparing import compare, outcome_of

@@ -13,8 +13,8 @@ import pytest
 import torch
 
 import gapbench.testing
-from benchmark.submission.adversaries import ADVERSARIES, BENIGN, PLACE, body
-from benchmark.submission.conftest import WALLS
+from benchmark.conftest import WALLS
+from benchmark.sandbox.adversaries import ADVERSARIES, BENIGN, PLACE, body
 from gapbench import GapbenchError
 from gapbench.checking import check as checking
 from gapbench.checking.invariances import summary

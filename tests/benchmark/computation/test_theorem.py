@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 import gapbench
-from benchmark.constants import Block, Function, matrix_of, randomised, seeded
+from benchmark.computation.constants import Block, Function, matrix_of, randomised, seeded
 
 
 def plain(*layers):

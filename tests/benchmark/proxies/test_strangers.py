@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import gapbench
-from benchmark import strangers
+from benchmark.proxies import strangers
 from gapbench.curvature.loss import Landscape
 from gapbench_base.errors import GapbenchError
 

@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner
 
 import gapbench
-from benchmark.submission.adversaries import BENIGN
-from benchmark.submission.conftest import WALLS
+from benchmark.conftest import WALLS
+from benchmark.sandbox.adversaries import BENIGN
 from benchmark.tiny_suite import TINY
 from gapbench import GapbenchError
 from gapbench.cli import cli

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from benchmark.constants import Function, composed, constant
+from benchmark.computation.constants import Function, composed, constant
 from gapbench.computation.activations import KNOWN
 from gapbench.computation.lipschitz import NoLipschitzConstant
 

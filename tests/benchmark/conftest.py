@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 import gapbench
-from benchmark.submission.adversaries import BENIGN
+from benchmark.sandbox.adversaries import BENIGN
 from benchmark.tiny_suite import TINY
 from gapbench.sandbox import bubblewrap
 from gapbench.sandbox.launching import Host

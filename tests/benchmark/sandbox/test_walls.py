@@ -8,7 +8,7 @@ import sys
 import pytest
 
 import gapbench
-from benchmark.submission.conftest import needs_sandbox
+from benchmark.conftest import needs_sandbox
 from gapbench.sandbox import bubblewrap, seccomp
 from gapbench.sandbox.handover import Handover
 from gapbench.sandbox.limits import Limits

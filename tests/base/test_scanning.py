@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from gapbench_base.errors import GapbenchError
 from gapbench_base.scanning import modules_of
 
 
@@ -21,5 +22,7 @@ def test_a_module_that_cannot_be_imported_says_so(tmp_path, monkeypatch):
     (package / "__init__.py").write_text("")
     (package / "broken.py").write_text("import what_is_not_there")
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(ModuleNotFoundError, match="what_is_not_there"):
+    with pytest.raises(
+        GapbenchError, match=r"broken\.py cannot be used: ModuleNotFoundError.*what_is_not_there"
+    ):
         modules_of("a_room_with_a_broken_module")

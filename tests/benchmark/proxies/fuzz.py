@@ -1,4 +1,4 @@
-"""Random small modules against dense float64 derivatives: `python tests/benchmark/fuzz.py --count 300`.
+"""Random small modules against dense float64 derivatives: `python tests/benchmark/proxies/fuzz.py --count 300`.
 
 Layers, readers, ties and reshapes are drawn at random. What is compared does not use gapbench: values of the
 loss on networks changed in place, their differences, and outputs. A status other than ok is never wrong.

@@ -1,8 +1,8 @@
-"""A seeded part of the fuzz; `python tests/benchmark/fuzz.py --count 300` is the whole."""
+"""A seeded part of the fuzz; `python tests/benchmark/proxies/fuzz.py --count 300` is the whole."""
 
 import pytest
 
-from benchmark import fuzz
+from benchmark.proxies import fuzz
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import gapbench
-from benchmark.constants import (
+from benchmark.computation.constants import (
     Block,
     ByChannel,
     Function,
