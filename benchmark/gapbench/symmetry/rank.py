@@ -91,10 +91,10 @@ def _shift_kinds(shifts: Shifts, found: Findings) -> list[str]:
         code[norm.bias[norm.bias >= 0]] = 4
     for batch in found.batch_norms:
         code[batch.bias[batch.bias >= 0]] = 8
-    matrix = shifts.matrix.tocsc()
+    matrix, moved = shifts.columns.matrix.tocsc(), shifts.columns.rows
     kinds = []
     for column in range(shifts.size):
-        rows = matrix.indices[matrix.indptr[column] : matrix.indptr[column + 1]]
+        rows = moved[matrix.indices[matrix.indptr[column] : matrix.indptr[column + 1]]]
         seen = int(np.bitwise_or.reduce(code[rows])) if len(rows) else 0
         if seen & 8:
             kinds.append("shift around batch normalisations")

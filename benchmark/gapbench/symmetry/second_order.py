@@ -8,6 +8,7 @@ import torch
 
 from gapbench.symmetry.classes import Ids
 from gapbench.symmetry.groups.bound import Bound
+from gapbench.symmetry.groups.columns import side_by_side
 from gapbench.symmetry.groups.rescaling import Rescaling
 from gapbench.symmetry.shift_solution import ShiftSolution
 from gapbench.symmetry.structure import Findings
@@ -31,21 +32,24 @@ def second_derivatives(
     """
     rescaling, shifts = bound.rescaling, bound.shifts
     theta, n = bound.theta.cpu().numpy(), rescaling.size + shifts.size
-    vectors = sp.hstack([rescaling.vector, shifts.matrix]).tocsr()
+    vectors = side_by_side([rescaling.columns, shifts.columns])
     log_scales = _log_scales(rescaling)
     # Weights are multiplied, and so are vectors but for what a batch normalisation's bias makes up for.
     product = torch.from_numpy(gradient * theta).to(bound.theta.device)
     total = _rows(rescaling.laplacian(product), 0, n)
     parameters, raws, factors = rescaling.exponents
     exponents = sp.coo_matrix(
-        (factors * rescaling.sign[raws], (parameters, rescaling.compact[raws])),
-        shape=(len(theta), rescaling.size),
+        (
+            factors * rescaling.sign[raws] * gradient[parameters],
+            (rescaling.compact[raws], np.arange(len(raws))),
+        ),
+        shape=(rescaling.size, len(raws)),
     )
-    total = total + _rows(exponents.T @ sp.diags(gradient) @ vectors, 0, n)
+    total = total + _rows(exponents @ vectors.at(parameters), 0, n)
     for batch in found.batch_norms:
         if not ((batch.bias >= 0).all() and (batch.weight >= 0).all()):
             continue
-        gain = sp.diags(gradient[batch.bias] / batch.sigma) @ vectors[batch.weight]
+        gain = sp.diags(gradient[batch.bias] / batch.sigma) @ vectors.at(batch.weight)
         reads = log_scales[batch.reads]
         total = total - _rows(reads.T @ sp.diags(batch.mean) @ gain, 0, n)
         total = total - _rows(solution.values[batch.shift_in].T @ gain, rescaling.size, n)

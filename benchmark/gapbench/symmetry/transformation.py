@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from gapbench.computation.copies import copied
+from gapbench.symmetry.groups.group import ids
 from gapbench.symmetry.groups.mixing import Mixing
 from gapbench.symmetry.groups.null_directions import ReaderNulls, WriterNulls
 from gapbench.symmetry.orbit import Orbit, kinds
@@ -68,8 +69,9 @@ def transformed(orbit: Orbit, seed: int, strength: float, families: list[str] | 
     which = np.array([k in wanted for k in shift_kinds(bound.shifts, orbit.findings)], bool)
     draw = normal(bound.shifts.size)
     if which.any():
-        change = bound.shifts.tangent(draw * torch.from_numpy(which).to(draw))[bound.shifts.rows]
-        _add(theta, bound.shifts.rows, change, strength)
+        columns = bound.shifts.columns
+        change = columns.times(draw * torch.from_numpy(which).to(draw))
+        _add(theta, ids(columns.rows, theta.device), change, strength)
     nulls: list[WriterNulls | ReaderNulls] = [*bound.writer_nulls, *bound.reader_nulls]
     for null in nulls:
         draw = normal(null.size)

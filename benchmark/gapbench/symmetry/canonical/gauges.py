@@ -32,7 +32,7 @@ def fix_shifts(orbit: Orbit) -> Tensor:
         return theta
     if k > LARGEST_GAUGE:
         raise CannotBalance(f"{k} free shifts are more than the {LARGEST_GAUGE} that can be fixed")
-    matrix: sp.csr_matrix = shifts.matrix
+    moved = shifts.columns
     basis = np.zeros((k, 0))
     chosen: list[sp.csr_matrix] = []
     for conditions, columns in _shift_conditions(orbit):
@@ -41,7 +41,7 @@ def fix_shifts(orbit: Orbit) -> Tensor:
         if not open_.any():
             continue
         conditions = conditions[np.flatnonzero(open_)]
-        rows = (conditions @ matrix).toarray()
+        rows = (conditions[:, moved.rows] @ moved.matrix).toarray()
         size = np.linalg.norm(rows, axis=1, keepdims=True)
         if (size == 0).any() or (len(chosen) and basis.shape[1] == k):
             continue
@@ -57,8 +57,8 @@ def fix_shifts(orbit: Orbit) -> Tensor:
         raise CannotBalance(f"{k - basis.shape[1]} free shifts could not be fixed")
     conditions = sp.vstack(chosen).tocsr()
     numbers = theta.numpy(force=True)
-    step = np.linalg.solve((conditions @ matrix).toarray(), -(conditions @ numbers))
-    return theta + torch.from_numpy(matrix @ step).to(theta)
+    step = np.linalg.solve((conditions[:, moved.rows] @ moved.matrix).toarray(), -(conditions @ numbers))
+    return theta + shifts.tangent(torch.from_numpy(step).to(theta))
 
 
 def _shift_conditions(orbit: Orbit) -> list[tuple[sp.csr_matrix, list[np.ndarray]]]:

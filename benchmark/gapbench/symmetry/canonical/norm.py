@@ -103,7 +103,8 @@ def _newton(theta: Tensor, orbit: Orbit) -> tuple[Tensor, float]:
         first = size if first is None else first
         if size <= TOLERANCE:
             break
-        gram = rescaling.gram_weights() + rescaling.vector.T @ rescaling.vector
+        vectors = rescaling.columns.matrix
+        gram = rescaling.gram_weights() + vectors.T @ vectors
         step = _solve(gram, -0.5 * gradient.numpy())
         direction = torch.from_numpy(step)
         # A full step once it is safe, a shorter one while scales are far off.

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 
 import scipy.sparse as sp
 
+from gapbench.symmetry.groups.columns import side_by_side
 from gapbench.symmetry.groups.rescaling import Rescaling
 from gapbench.symmetry.groups.shifts import Shifts
 
 
 def gram(groups: Sequence[Rescaling | Shifts]) -> sp.csr_matrix:
     """T'T, sparse, of rescalings and shifts one after the other."""
-    vectors = sp.hstack([f.vector if isinstance(f, Rescaling) else f.matrix for f in groups]).tocsr()
+    vectors = side_by_side([f.columns for f in groups]).matrix
     total, start = (vectors.T @ vectors).tocsr(), 0
     for group in groups:
         if isinstance(group, Rescaling):

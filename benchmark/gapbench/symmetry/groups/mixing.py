@@ -84,14 +84,18 @@ class Mixing:
 
     def tangent(self, c: Tensor) -> Tensor:
         """The change (d,) of the parameters along the generator with coordinates c (size,)."""
-        a = self.matrix(c)
         out = torch.zeros(self.d, dtype=torch.float64, device=c.device)
+        self.add_to(out, c)
+        return out
+
+    def add_to(self, out: Tensor, c: Tensor) -> None:
+        """Add the tangent along c (size,) to out (d,)."""
+        a = self.matrix(c)
         for index, x, dual, factors in self.parts():
             change = -(a.T @ x) if dual else a @ x
             if factors is not None:
                 change = change * factors if dual else change / factors
             out.index_add_(0, index.reshape(-1), change.reshape(-1))
-        return out
 
     def cotangent(self, z: Tensor) -> Tensor:
         """The transpose of `tangent`: (d,) -> (size,)."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from gapbench.symmetry.classes import distinct
 from gapbench.symmetry.detection.records import ReaderNull, WriterNull
+from gapbench.symmetry.groups.columns import Columns
 from gapbench.symmetry.groups.group import ids
 
 
@@ -29,8 +31,19 @@ class WriterNulls:
     def tangent(self, c: Tensor) -> Tensor:
         """The change (d,) of the parameters for u = c (size,)."""
         out = torch.zeros(self.d, dtype=torch.float64, device=c.device)
-        out[self.index] = self.direction[:, None] * c[None, :]
+        self.add_to(out, c)
         return out
+
+    def add_to(self, out: Tensor, c: Tensor) -> None:
+        """Add the tangent along c (size,) to out (d,)."""
+        out.index_add_(0, self.index.reshape(-1), (self.direction[:, None] * c[None, :]).reshape(-1))
+
+    def all_columns(self) -> Columns:
+        """All tangents."""
+        index, size = self.null.index, self.size
+        values = np.repeat(self.direction.cpu().numpy(), size)
+        columns = np.tile(np.arange(size), len(index))
+        return Columns.of_entries(index.reshape(-1), columns, values, (self.d, size), self.direction.device)
 
     def cotangent(self, z: Tensor) -> Tensor:
         """The transpose of `tangent`: (d,) -> (size,)."""
@@ -72,10 +85,31 @@ class ReaderNulls:
     def tangent(self, c: Tensor) -> Tensor:
         """The change (d,) of the parameters for u = c (size,)."""
         out = torch.zeros(self.d, dtype=torch.float64, device=c.device)
-        out[self.index] = c[:, None] * self.inverse[None, :]
+        self.add_to(out, c)
+        return out
+
+    def add_to(self, out: Tensor, c: Tensor) -> None:
+        """Add the tangent along c (size,) to out (d,)."""
+        out.index_add_(0, self.index.reshape(-1), (c[:, None] * self.inverse[None, :]).reshape(-1))
         if self.biased:
             out.index_add_(0, self.bias, -self.total * c)
-        return out
+
+    def all_columns(self) -> Columns:
+        """All tangents."""
+        index, own = self.null.index, np.arange(self.size)
+        positions, columns = [index.reshape(-1)], [np.repeat(own, index.shape[1])]
+        values = [np.tile(self.inverse.cpu().numpy(), len(index))]
+        if self.biased:
+            positions.append(self.null.bias)
+            columns.append(own)
+            values.append(np.full(self.size, -self.total))
+        return Columns.of_entries(
+            np.concatenate(positions),
+            np.concatenate(columns),
+            np.concatenate(values),
+            (self.d, self.size),
+            self.inverse.device,
+        )
 
     def cotangent(self, z: Tensor) -> Tensor:
         """The transpose of `tangent`: (d,) -> (size,)."""

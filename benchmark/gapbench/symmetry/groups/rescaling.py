@@ -11,7 +11,8 @@ from torch import Tensor
 
 from gapbench.symmetry.classes import distinct
 from gapbench.symmetry.detection.records import Detected
-from gapbench.symmetry.groups.group import ids, place, to_torch
+from gapbench.symmetry.groups.columns import Columns
+from gapbench.symmetry.groups.group import ids, place
 from gapbench.symmetry.structure import Findings
 
 
@@ -72,14 +73,10 @@ class Rescaling:
         kept = (parameters >= 0) & active[raws]
         self.exponents = (parameters[kept], raws[kept], factors[kept])
         self.batch_norms = [b for b in found.batch_norms if (b.bias >= 0).all()]
-        self.vector = self._vector_matrix()
-        rows = np.flatnonzero(np.diff(self.vector.indptr))
-        self.vector_rows = ids(rows, device)
-        self._sparse = to_torch(self.vector[rows], device)
-        self._sparse_t = to_torch(self.vector[rows].T.tocsr(), device)
+        self.columns = self._vector_columns()
 
-    def _vector_matrix(self) -> sp.csr_matrix:
-        """Tangents of all vector parameters (d, size), sparse."""
+    def _vector_columns(self) -> Columns:
+        """Tangents of all vector parameters."""
         theta = self.theta.cpu().numpy()
         p, v, f = self.exponents
         rows, columns, data = [p], [self.compact[v]], [theta[p] * f * self.sign[v]]
@@ -88,10 +85,41 @@ class Rescaling:
             rows.append(b.bias[kept])
             columns.append(self.compact[b.reads[kept]])
             data.append(-(b.gain(theta) * b.mean * self.sign[b.reads])[kept])
-        matrix = sp.coo_matrix(
-            (np.concatenate(data), (np.concatenate(rows), np.concatenate(columns))), shape=(self.d, self.size)
+        return Columns.of_entries(
+            np.concatenate(rows),
+            np.concatenate(columns),
+            np.concatenate(data),
+            (self.d, self.size),
+            self.theta.device,
         )
-        return matrix.tocsr()
+
+    def all_columns(self) -> Columns:
+        """All tangents, those of the weights too: two numbers for each weight."""
+        vectors = self.columns.matrix.tocoo()
+        positions = [self.columns.rows[vectors.row]]
+        columns, values = [vectors.col.astype(np.int64)], [vectors.data]
+        theta = self.theta.cpu().numpy()
+        for w in self.weights:
+            at = (
+                np.arange(w.where.start, w.where.stop)
+                if isinstance(w.where, slice)
+                else w.where.cpu().numpy()
+            )
+            at = at.reshape(w.shape)
+            outs, ins = w.outs.cpu().numpy()[:, :, None, None], w.ins.cpu().numpy()[:, None, :, None]
+            for raws, factor in ((outs, 1.0), (ins, -1.0)):
+                signs = np.broadcast_to(factor * self.sign[raws], w.shape)
+                kept = signs != 0
+                positions.append(at[kept])
+                columns.append(np.broadcast_to(self.compact[raws], w.shape)[kept])
+                values.append(signs[kept] * theta[at[kept]])
+        return Columns.of_entries(
+            np.concatenate(positions),
+            np.concatenate(columns),
+            np.concatenate(values),
+            (self.d, self.size),
+            self.theta.device,
+        )
 
     def _raw(self, c: Tensor) -> Tensor:
         if not self.size:
@@ -100,15 +128,21 @@ class Rescaling:
 
     def tangent(self, c: Tensor) -> Tensor:
         """The change (d,) of the parameters per unit of the free log scales c (size,)."""
-        s = self._raw(c)
         out = torch.zeros_like(self.theta)
+        self.add_to(out, c)
+        return out
+
+    def add_to(self, out: Tensor, c: Tensor) -> None:
+        """Add the tangent along c (size,) to out (d,)."""
+        s = self._raw(c)
         for w in self.weights:
             part = self.theta[w.where].reshape(w.shape)
-            change = part * (s[w.outs][:, :, None, None] - s[w.ins][:, None, :, None])
-            out[w.where] += change.reshape(-1)
-        if self.size:
-            out[self.vector_rows] += self._sparse @ c
-        return out
+            factors = s[w.outs][:, :, None, None] - s[w.ins][:, None, :, None]
+            if isinstance(w.where, slice):
+                out[w.where].reshape(w.shape).addcmul_(part, factors)
+            else:
+                out.index_add_(0, w.where, (part * factors).reshape(-1))
+        self.columns.add_to(out, c)
 
     def cotangent(self, z: Tensor) -> Tensor:
         """The transpose of `tangent`: (d,) -> (size,)."""
@@ -120,7 +154,7 @@ class Rescaling:
         out = torch.zeros(self.size, dtype=torch.float64, device=z.device)
         if self.size:
             out.index_add_(0, self._which, raw * self._signs)
-            out += self._sparse_t @ z[self.vector_rows]
+            out += self.columns.cotangent(z)
         return out
 
     def gram_weights(self) -> sp.csr_matrix:
@@ -181,11 +215,7 @@ class RelativeRescaling(Rescaling):
 
     def __init__(self, theta: Tensor, found: Findings, detected: Detected):
         super().__init__(theta, found, replace(detected, representative=detected.rescalable))
-        size = theta.abs().cpu().numpy()
+        size = theta.abs().cpu().numpy()[self.columns.rows]
         inverse = np.where(size > 0, 1.0 / np.maximum(size, 1e-300), 0.0)
-        self.vector = (sp.diags(inverse) @ self.vector).tocsr()
-        rows = np.flatnonzero(np.diff(self.vector.indptr))
-        self.vector_rows = ids(rows, theta.device)
-        self._sparse = to_torch(self.vector[rows], theta.device)
-        self._sparse_t = to_torch(self.vector[rows].T.tocsr(), theta.device)
+        self.columns = self.columns.scaled(inverse)
         self.theta = theta.sign()

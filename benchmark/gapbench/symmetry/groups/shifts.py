@@ -7,13 +7,13 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from gapbench.symmetry.groups.group import ids, to_torch
+from gapbench.symmetry.groups.columns import Columns
 from gapbench.symmetry.shift_solution import ShiftSolution
 from gapbench.symmetry.structure import Findings
 
 
 class Shifts:
-    """All free shifts at once; straight lines: theta + matrix @ c."""
+    """All free shifts at once; straight lines: theta + columns c."""
 
     def __init__(self, theta: Tensor, found: Findings, solution: ShiftSolution):
         self.size, self.device = solution.count, theta.device
@@ -43,25 +43,28 @@ class Shifts:
             parts.append((additive.parameters, values[additive.shifts]))
         rows = np.concatenate([p for p, _ in parts] + [np.zeros(0, np.int64)])
         stacked = sp.vstack([m for _, m in parts]) if parts else sp.csr_matrix((0, self.size))
-        place = sp.csr_matrix(
-            (np.ones(len(rows)), (rows, np.arange(len(rows)))), shape=(len(theta), len(rows))
+        entries = stacked.tocoo()
+        self.columns = Columns.of_entries(
+            rows[entries.row], entries.col, entries.data, (len(theta), self.size), self.device
         )
-        self.matrix: sp.csr_matrix = (place @ stacked).tocsr()
-        used = np.flatnonzero(np.diff(self.matrix.indptr))
-        self.rows = ids(used, self.device)
-        self._sparse = to_torch(self.matrix[used], self.device)
-        self._sparse_t = to_torch(self.matrix[used].T.tocsr(), self.device)
         self.d = len(theta)
+
+    def all_columns(self) -> Columns:
+        """All tangents."""
+        return self.columns
 
     def tangent(self, c: Tensor) -> Tensor:
         """The change (d,) of the biases for the free shifts c (size,)."""
         out = torch.zeros(self.d, dtype=torch.float64, device=self.device)
-        if self.size:
-            out[self.rows] = self._sparse @ c
+        self.add_to(out, c)
         return out
+
+    def add_to(self, out: Tensor, c: Tensor) -> None:
+        """Add the change along c (size,) to out (d,)."""
+        self.columns.add_to(out, c)
 
     def cotangent(self, z: Tensor) -> Tensor:
         """The transpose of `tangent`: (d,) -> (size,)."""
         if not self.size:
             return torch.zeros(0, dtype=torch.float64, device=self.device)
-        return self._sparse_t @ z[self.rows]
+        return self.columns.cotangent(z)
