@@ -23,6 +23,7 @@ def numbers(text, name):
     return [float(n) for n in re.findall(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?", line.removeprefix(name))]
 
 
+@pytest.mark.slow
 def test_measure_a_network():
     text = output("measure_a_network")
     assert numbers(text, "param_norm")[0] > 10
@@ -38,6 +39,7 @@ def test_score_a_table():
     assert numbers(text, "norm")[2] < 0
 
 
+@pytest.mark.slow
 def test_look_at_a_symmetry():
     text = output("look_at_a_symmetry")
     assert "dimension 32" in text

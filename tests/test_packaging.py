@@ -46,6 +46,7 @@ def test_wheel_has_exactly_the_five_packages_and_their_data(wheel):
     assert "License-Expression: Apache-2.0" in zipfile.ZipFile(wheel).read(metadata).decode()
 
 
+@pytest.mark.slow
 def test_wheel_works_beside_a_folder_with_its_own_models_and_tasks(wheel, tmp_path):
     """Unpacked into an empty folder, run from one that has generic names of its own."""
     site, project = tmp_path / "site", tmp_path / "project"

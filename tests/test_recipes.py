@@ -90,6 +90,7 @@ def test_nothing_else_has_to_be_told(followed):
     assert done.returncode == 0, done.stdout[-5000:]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("place", "text", "command", "words"),
     [
@@ -159,6 +160,7 @@ def test_what_cannot_be_used_is_told_and_replaces_nothing(place, text, command, 
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "words"),
     [
