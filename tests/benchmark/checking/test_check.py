@@ -22,6 +22,8 @@ from gapbench.checking.population import AUDITED, INDEX, check_population
 from gapbench.invariance.transformations import KINDS
 from gapbench.sandbox.limits import Limits
 
+pytestmark = pytest.mark.slow  # every test starts processes
+
 
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory):
@@ -60,7 +62,6 @@ def command(*arguments):
     )
 
 
-@pytest.mark.slow
 def test_the_population_covers_every_family_and_is_made_once(cache):
     first = check_population()
     members = first.population.members
@@ -72,7 +73,6 @@ def test_the_population_covers_every_family_and_is_made_once(cache):
     assert {p: p.stat().st_mtime_ns for p in before} == before
 
 
-@pytest.mark.slow
 def test_the_template_passes_as_it_is(cache, tmp_path):
     done = command("new", "my_proxy", "--out", tmp_path / "my_proxy.py")
     assert done.returncode == 0, done.stderr
@@ -94,14 +94,12 @@ def test_a_template_of_a_bad_name_is_refused(name, tmp_path):
     assert not (tmp_path / "x.py").exists()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", BENIGN)
 def test_benign_proxies_pass(name, checked):
     report = checked(BENIGN[name])
     assert report.passed, report.text()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "point", "words"),
     [
@@ -148,7 +146,6 @@ def test_a_hidden_parameter_count_is_told_but_no_failure(checked):
     assert "number of parameters" in report.point("baselines").text
 
 
-@pytest.mark.slow
 def test_the_spread_over_seeds_is_compared_with_the_stated_error(checked):
 
     draw = "import torch\nx = float(torch.randn((), generator=context.generator, dtype=torch.float64))\n"

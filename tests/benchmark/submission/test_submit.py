@@ -27,6 +27,8 @@ from gapbench.submission.submitting import submit
 from gapbench.submission.verifying import disagreement, role_of, verify
 from gapbench.suites.suite import list_suites, load_options, load_suite, parse_suite
 
+pytestmark = pytest.mark.slow  # every test starts processes
+
 NORM = BENIGN["a_norm"]
 
 
@@ -181,7 +183,6 @@ def assert_completed(run):
     assert "slow" in {row["label"] for row in document["proxies"]}
 
 
-@pytest.mark.slow
 def test_killed_at_any_moment_the_entry_is_absent_or_whole_and_the_same_command_completes_it(
     run_folder, hosts, tmp_path
 ):
@@ -217,7 +218,6 @@ class Killed(BaseException):
     """Stands for a kill where one from outside could not be timed."""
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("module", "function", "calls"),
     [
@@ -335,7 +335,6 @@ def test_an_entry_of_other_networks_or_with_another_source_is_not_verified(
         verify(str(other), run_folder)
 
 
-@pytest.mark.slow
 def test_fresh_seeds_train_networks_that_share_no_seed_and_show_both_scores(
     entered, run_folder, hosts, tmp_path
 ):
