@@ -10,6 +10,8 @@ import scipy.linalg
 import torch
 from torch import Tensor
 
+BLOCK = 4  # vectors for which there is room at first
+
 
 @dataclass(frozen=True)
 class Eigenpair:
@@ -35,15 +37,19 @@ def largest_eigenvalue(
         The largest eigenvalue, its vector and the residual.
     """
     dimension = len(start)
-    basis = [start.double() / torch.linalg.vector_norm(start.double())]
+    # Filled row by row; a stack of all rows anew for each product would cost more than the product.
+    room = torch.empty(
+        min(BLOCK, max_products, dimension), dimension, dtype=torch.float64, device=start.device
+    )
+    room[0] = start.double() / torch.linalg.vector_norm(start.double())
     alphas: list[float] = []
     betas: list[float] = []
     while True:
-        current = basis[-1]
+        current = room[len(alphas)]
         image = product(current.to(start.dtype)).double()
         alphas.append(float(current @ image))
         for _ in range(2):  # twice is enough (Parlett)
-            q = torch.stack(basis)
+            q = room[: len(alphas)]
             image = image - q.T @ (q @ image)
         beta = float(torch.linalg.vector_norm(image))
         values, vectors = scipy.linalg.eigh_tridiagonal(np.array(alphas), np.array(betas))
@@ -53,4 +59,6 @@ def largest_eigenvalue(
         if exhausted or residual <= tolerance * scale or len(alphas) >= max_products:
             return Eigenpair(float(values[-1]), 0.0 if exhausted else residual, len(alphas))
         betas.append(beta)
-        basis.append(image / beta)
+        if len(alphas) == len(room):
+            room = torch.cat([room, torch.empty_like(room)])
+        room[len(alphas)] = image / beta

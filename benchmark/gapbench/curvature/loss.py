@@ -6,7 +6,8 @@ loss is refused, Hessian products that are not the derivative of the gradient ar
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +21,7 @@ from gapbench.curvature.heads import check_loss, gauss_newton_scalars, per_examp
 from gapbench.curvature.precision import agree, refuse_half
 from gapbench_base.errors import GapbenchError, NotDefined
 
+Found = TypeVar("Found")
 CHUNK = 128
 KEPT_EXAMPLES = 512  # graphs of the gradient are kept between Hessian products up to this many examples
 EXAMINED = 32  # examples on which derivatives are tested; of networks with many parameters a quarter
@@ -53,6 +55,14 @@ class Landscape:
         self._findings: DerivativeDefects | None = None
         self._fine: Landscape | None = None
         self._precise_inside = False
+        self._remembered: dict[str, Any] = {}
+
+    def remembered(self, key: str, compute: Callable[[], Found]) -> Found:
+        """What `compute` gave the first time; it must depend on the landscape alone."""
+        if key not in self._remembered:
+            self._remembered[key] = compute()
+        found: Found = self._remembered[key]
+        return found
 
     def theta(self) -> Tensor:
         """The network's parameters as a new flat vector (d,)."""

@@ -24,43 +24,34 @@ Scalars = Callable[[Tensor], Tensor]  # outputs (n, ...) -> (n, k): k scalars of
 HELD = 2e8  # numbers in per-example gradients that are held at once
 
 
-def squared_gradient_norms(network: nn.Module, inputs: Tensor, scalars: Scalars, chunk: int = 64) -> Tensor:
-    """Squared norms |d s_ij / d theta|^2 for k scalar functions of each example's output.
+def squared_gradient_norms(
+    network: nn.Module,
+    inputs: Tensor,
+    scalars: Scalars,
+    chunk: int = 64,
+    weights: Mapping[str, Tensor] | None = None,
+) -> Tensor:
+    """Squared norms |w * (d s_ij / d theta)|^2 for k scalar functions of each example's output.
 
     The network must treat examples separately (eval mode). Parameters of linear, convolutional and
     normalisation layers go by the layer formula. In every chunk it is checked against autograd's gradient of a
     random combination of all scalars; layers that fail (shared or masked weights, an activation fused into
-    the layer) and all other parameters go by per-example differentiation.
+    the layer) and all other parameters go by per-example differentiation. `weights`: elementwise w by parameter
+    name, 1 by default.
 
     Returns:
         (n, k) in float64.
     """
     layers = _layers(network)
+    by_id = None if weights is None else {id(p): weights[name] for name, p in network.named_parameters()}
     results = []
     for part in torch.split(inputs, chunk):
-        norms, used = _by_layers(network, layers, part, scalars)
+        norms, used = _by_layers(network, layers, part, scalars, by_id)
         covered = {id(p) for layer in used for p in layer.parameters(recurse=False)}
         rest = {name: p.detach() for name, p in network.named_parameters() if id(p) not in covered}
-        results.append(norms + _by_vmap(network, rest, part, scalars, norms.shape[1]) if rest else norms)
-    return torch.cat(results)
-
-
-def squared_gradient_norms_weighted(
-    network: nn.Module, inputs: Tensor, scalars: Scalars, weights: Mapping[str, Tensor], chunk: int = 64
-) -> Tensor:
-    """Squared norms |w * (d s_ij / d theta)|^2, elementwise `weights` w by parameter name.
-
-    By per-example differentiation: the layer formula has no room for weights.
-
-    Returns:
-        (n, k) in float64.
-    """
-    parameters = {name: p.detach() for name, p in network.named_parameters()}
-    results = []
-    for part in torch.split(inputs, chunk):
-        with torch.no_grad(), plain_kernels(own_type(network)):
-            count = scalars(network(part)).shape[1]
-        results.append(_by_vmap(network, parameters, part, scalars, count, weights))
+        if rest:
+            norms = norms + _by_vmap(network, rest, part, scalars, norms.shape[1], weights)
+        results.append(norms)
     return torch.cat(results)
 
 
@@ -92,7 +83,11 @@ def _has_formula(module: nn.Module) -> bool:
 
 
 def _by_layers(
-    network: nn.Module, layers: list[nn.Module], inputs: Tensor, scalars: Scalars
+    network: nn.Module,
+    layers: list[nn.Module],
+    inputs: Tensor,
+    scalars: Scalars,
+    by_id: Mapping[int, Tensor] | None,
 ) -> tuple[Tensor, list[nn.Module]]:
     """Squared norms (n, k) over the parameters of `layers`, and those of them that passed the check."""
     calls: dict[nn.Module, list[tuple[Tensor, Tensor]]] = {}
@@ -136,7 +131,12 @@ def _by_layers(
         total = torch.zeros(len(inputs), dtype=torch.float64, device=inputs.device)
         for layer, gradient in gradients_of(values[:, k].sum(), [])[0].items():
             if gradient is not None:
-                total += forms[layer].squared_norms(gradient).double()
+                norms = (
+                    forms[layer].squared_norms(gradient)
+                    if by_id is None
+                    else forms[layer].weighted_norms(gradient, by_id)
+                )
+                total += norms.double()
         columns.append(total)
     return torch.stack(columns, dim=1), layers
 
@@ -244,6 +244,33 @@ class _Form:
             total = torch.einsum("ngop,ngip->ngoi", g, a).pow(2).sum(dim=(1, 2, 3))
         if self.layer.bias is not None:
             total = total + g.sum(dim=-1).pow(2).sum(dim=(1, 2))
+        return total
+
+    def weighted_norms(self, gradient: Tensor, weights: Mapping[int, Tensor]) -> Tensor:
+        """The same with each entry of the gradient multiplied by its weight, by identity of the parameter."""
+        g, a = self._gradients(gradient), self.inputs
+        weight, bias = self.layer.weight, self.layer.bias
+        assert isinstance(weight, Tensor)
+        if isinstance(self.layer, _BatchNorm | nn.LayerNorm):
+            total = ((g * a).sum(2) * weights[id(weight)].reshape(-1)).pow(2).sum(1)
+            shift = g.sum(2)
+        else:
+            factors = weights[id(weight)].reshape(g.shape[1], g.shape[2], a.shape[2])
+            if g.shape[-1] == 1:  # the gradient's squares are outer products too
+                total = torch.einsum("ngo,goi,ngi->n", g[..., 0] ** 2, factors**2, a[..., 0] ** 2)
+            else:
+                rows = max(1, int(HELD // factors.numel()))
+                parts = zip(torch.split(g, rows), torch.split(a, rows))
+                total = torch.cat(
+                    [
+                        (torch.einsum("ngop,ngip->ngoi", *pair) * factors).pow(2).sum(dim=(1, 2, 3))
+                        for pair in parts
+                    ]
+                )
+            shift = g.sum(dim=-1).reshape(len(g), -1)
+        if bias is not None:
+            assert isinstance(bias, Tensor)
+            total = total + (shift * weights[id(bias)].reshape(-1)).pow(2).sum(1)
         return total
 
     def agrees(self, layer: nn.Module, gradient: Tensor | None, summed: Mapping[int, Tensor | None]) -> bool:

@@ -12,7 +12,7 @@ from gapbench.computation.multiaffine import why_not_multiaffine
 from gapbench.computation.tracing import plain_kernels, trace
 from gapbench.curvature.backward import with_parameters_of
 from gapbench.curvature.loss import EXAMINED, Landscape
-from gapbench.curvature.per_example import squared_gradient_norms, squared_gradient_norms_weighted
+from gapbench.curvature.per_example import squared_gradient_norms
 from gapbench_base.errors import NotDefined
 
 ALWAYS_EXACT = 512  # parameters up to which d Hessian products are taken whatever they cost
@@ -48,10 +48,7 @@ def gauss_newton_trace(landscape: Landscape, weights: dict[str, Tensor] | None =
         raise NotDefined(f"gradients of single examples are not defined: {landscape.mixed}")
     landscape.findings.require_gradient()
     network, inputs, chunk = landscape.model, landscape.inputs, min(64, landscape.chunk)
-    if weights is None:
-        norms = squared_gradient_norms(network, inputs, landscape.scalars, chunk)
-    else:
-        norms = squared_gradient_norms_weighted(network, inputs, landscape.scalars, weights, chunk)
+    norms = squared_gradient_norms(network, inputs, landscape.scalars, chunk, weights)
     return float(norms.sum() / len(inputs))
 
 
@@ -90,7 +87,7 @@ def _trace(
     by_name = None if weights is None else landscape.unflatten(weights)
     landscape.findings.require_gradient()
     landscape.value()  # refuses networks of lower precision inside
-    obstacle = why_not_gauss_newton(landscape)
+    obstacle = landscape.remembered("why not Gauss-Newton", lambda: why_not_gauss_newton(landscape))
     if obstacle is None:
         value = gauss_newton_trace(landscape, by_name)
         return TraceEstimate(value, 0.0, "gauss_newton", value, {})

@@ -115,7 +115,7 @@ def sharpness_average_adaptive(
     return Estimate(found.value, found.standard_error, details)
 
 
-@proxy("adaptive_trace", version=2, reference="Tsuzuku et al. 2020; sum of theta_i^2 H_ii")
+@proxy("adaptive_trace", version=3, reference="Tsuzuku et al. 2020; sum of theta_i^2 H_ii")
 def adaptive_trace(context: Context, *, probes: int = 32, exact_below: int = 4096) -> Estimate:
     """sum_i theta_i^2 H_ii, the trace of the Hessian relative to each parameter.
 

@@ -52,7 +52,8 @@ def _balanced(name: str, base: Callable[..., Estimate]) -> Callable[..., Estimat
 
 
 for _name, _base in BASES.items():
-    # 2: folding at layers with several readers; traces and maxima changed as their own did.
-    _version = 2
+    # 2: folding at layers with several readers; traces and maxima changed as their own did. 3: the part of the
+    # trace along the orbit from probes of its own seed.
+    _version = 3 if "hessian_trace_quotient" in _name else 2
     _reference = "Kempf and Ness 1979; balanced representative"
     proxy(f"{_name}_balanced", version=_version, reference=_reference)(_balanced(_name, _base))

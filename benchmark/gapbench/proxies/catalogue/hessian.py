@@ -11,6 +11,7 @@ from gapbench.proxies.results import Estimate
 if TYPE_CHECKING:
     from gapbench.curvature.trace import TraceEstimate
     from gapbench.proxies.context import Context
+    from gapbench.symmetry.traces import TangentTrace
 
 
 def shared_trace(context: Context, probes: int, exact_below: int) -> TraceEstimate:
@@ -39,6 +40,21 @@ def shared_trace(context: Context, probes: int, exact_below: int) -> TraceEstima
     return context.shared(f"hessian_trace {int(probes)} {int(exact_below)}", compute)
 
 
+def shared_tangent_trace(context: Context, probes: int) -> TangentTrace:
+    """The part of tr H along the orbit, the same for every proxy that asks with these options."""
+    import torch
+
+    from gapbench.symmetry.traces import tangent_trace
+    from gapbench_base.seeds import named_seed
+
+    def compute() -> TangentTrace:
+        seed = named_seed("trace along the orbit", context._cache.get("seed", 0))
+        generator = torch.Generator().manual_seed(seed)
+        return tangent_trace(context.landscape, context.symmetry, context.gradient, generator, probes)
+
+    return context.shared(f"trace along the orbit {probes}", compute)
+
+
 @proxy("hessian_trace", version=3, reference="Hutchinson 1990; exact where tr H = tr G")
 def hessian_trace(context: Context, *, probes: int = 32, exact_below: int = 4096) -> Estimate:
     """Trace of the loss Hessian.
@@ -64,7 +80,7 @@ def hessian_trace_per_dimension(context: Context, *, probes: int = 32, exact_bel
     return Estimate(found.value / d, _divided(found.standard_error, d), {**found.details, "d": d})
 
 
-@proxy("hessian_trace_quotient", version=2, reference="tr(PHP), P the projection on the horizontal space")
+@proxy("hessian_trace_quotient", version=3, reference="tr(PHP), P the projection on the horizontal space")
 def hessian_trace_quotient(context: Context, *, probes: int = 32, exact_below: int = 4096) -> Estimate:
     """Trace of the loss Hessian within the horizontal space of the network's symmetries.
 
@@ -75,11 +91,9 @@ def hessian_trace_quotient(context: Context, *, probes: int = 32, exact_below: i
     Returns:
         The trace; the details give both terms and the orbit.
     """
-    from gapbench.symmetry.traces import tangent_trace
-
-    symmetry = group_of(context)
+    group_of(context)
     full = hessian_trace(context, probes=probes, exact_below=exact_below)
-    along = tangent_trace(context.landscape, symmetry, context.gradient, context.generator, int(probes))
+    along = shared_tangent_trace(context, int(probes))
     error = ((full.standard_error or 0.0) ** 2 + along.standard_error**2) ** 0.5
     details = {
         **full.details,
@@ -91,7 +105,7 @@ def hessian_trace_quotient(context: Context, *, probes: int = 32, exact_below: i
     return Estimate(full.value - along.value, error, details)
 
 
-@proxy("hessian_trace_quotient_per_dimension", version=2, reference="tr(PHP) / (d - k)")
+@proxy("hessian_trace_quotient_per_dimension", version=3, reference="tr(PHP) / (d - k)")
 def hessian_trace_quotient_per_dimension(
     context: Context, *, probes: int = 32, exact_below: int = 4096
 ) -> Estimate:
