@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 Projection = Callable[[Tensor], Tensor]
+PROMISE = 1e-5  # of the rise: what the linearised loss promises where an ascent has arrived
 
 
 class Surface(Protocol):
@@ -50,6 +51,11 @@ class Ball:
             return gradient.sign()
         unit: Tensor = gradient / torch.linalg.vector_norm(gradient)
         return unit
+
+    def promise(self, gradient: Tensor, delta: Tensor) -> float:
+        """max over the ball of gradient . (x - delta): 0 where delta is stationary (the Frank-Wolfe gap)."""
+        dual = torch.linalg.vector_norm(gradient.double(), 1 if self.norm == "linf" else 2)
+        return float(self.radius * dual - gradient.double() @ delta.double())
 
 
 @dataclass(frozen=True)
@@ -181,7 +187,9 @@ def _ascend(
 
     For convex losses that alone never descends (the generalised power method of Journee et al. 2010). Where a
     step gains nothing, the next goes from the best iterate half of the way, without momentum; two gains
-    in a row double the way again. No rule depends on `steps`: twice the steps go on from where half of them end.
+    in a row double the way again. It ends early where it has arrived: the linearised loss promises at most
+    `PROMISE` of the rise, and the last step gained nothing or promises have fallen twice (near a saddle they grow).
+    No rule depends on `steps`: twice the steps go on from where half of them end.
 
     Returns:
         The course of the best value and the best point.
@@ -192,14 +200,17 @@ def _ascend(
     theta, projected = landscape.theta(), projection is not _identity
     current = previous = best_delta = best_gradient = start
     history: list[float] = []
+    promises: list[float] = []
     best, share, gains = -math.inf, 1.0, 0
     for step in range(steps + 1):
         loss, gradient = landscape.value_and_gradient(theta + current)
         rise = loss - base
         if not math.isfinite(rise):
             raise ValueError("the loss is not finite within the radius")
-        if rise > best:
+        gained = rise > best
+        if gained:
             best, best_delta, best_gradient = rise, current, projection(gradient)
+            promises.append(ball.promise(best_gradient, best_delta))
             if gains > 1:
                 share = min(1.0, 2.0 * share)
         else:
@@ -208,6 +219,8 @@ def _ascend(
         history.append(best)
         length = float(torch.linalg.vector_norm(best_gradient))
         if step == steps or not math.isfinite(length) or length == 0.0:
+            break
+        if _arrived(promises, best, gained) and not (projected and ball.norm == "linf"):
             break
         target = ball.steepest(best_gradient) * ball.radius
         if projected and ball.norm == "linf":
@@ -221,6 +234,19 @@ def _ascend(
         gains += 1
     history += [best] * (steps + 1 - len(history))
     return Ascent(history, best_delta, step + 1)
+
+
+def _arrived(promises: list[float], rise: float, gained: bool) -> bool:
+    """Whether an ascent has nothing left to find: little is promised, and that is no saddle it is just leaving.
+
+    `promises` are those of the iterates that gained, the last of which rose by `rise`.
+
+    Returns:
+        True where further steps are not worth their gradients.
+    """
+    if promises[-1] > PROMISE * rise:
+        return False
+    return not gained or (len(promises) > 2 and promises[-1] < promises[-2] < promises[-3])
 
 
 def _on_sphere(like: Tensor, radius: float, generator: torch.Generator, projection: Projection) -> Tensor:
