@@ -11,7 +11,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from gapbench.computation.multiaffine import why_not_multiaffine
 from gapbench.computation.tracing import plain_kernels, trace
 from gapbench.curvature.backward import with_parameters_of
-from gapbench.curvature.loss import EXAMINED, Landscape
+from gapbench.curvature.loss import CLOSELY, Landscape
 from gapbench.curvature.per_example import squared_gradient_norms
 from gapbench_base.errors import NotDefined
 
@@ -162,9 +162,9 @@ def why_not_gauss_newton(landscape: Landscape) -> str | None:
 def _blocks_agree(landscape: Landscape) -> bool:
     """Whether v'Hv = v'Gv for a random v within some parameter tensors, as it is for affine ones."""
     tested = landscape
-    if landscape.dtype != torch.float64 or len(landscape.inputs) > EXAMINED:
+    if landscape.dtype != torch.float64 or len(landscape.inputs) > CLOSELY:
         try:
-            tested = landscape.double(EXAMINED)
+            tested = landscape.double(CLOSELY)
             tested.value()
         except (RuntimeError, TypeError, NotDefined):
             return True

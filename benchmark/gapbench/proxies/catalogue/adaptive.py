@@ -45,7 +45,7 @@ def _details(best: Maximum, ascents: Ascents) -> dict[str, Any]:
     return found | {"norm": ascents.norm}
 
 
-@proxy("sharpness_adaptive", version=2, reference="Kwon et al. 2021; Andriushchenko et al. 2023, eq. 2")
+@proxy("sharpness_adaptive", version=3, reference="Kwon et al. 2021; Andriushchenko et al. 2023, eq. 2")
 def sharpness_adaptive(
     context: Context, *, radius: float = 0.1, norm: str = "l2", steps: int = 20, restarts: int = 1
 ) -> Estimate:
@@ -64,7 +64,7 @@ def sharpness_adaptive(
 
 @proxy(
     "sharpness_adaptive_quotient",
-    version=2,
+    version=3,
     reference="Kwon et al. 2021, orthogonal to the exponents of all rescalings",
 )
 def sharpness_adaptive_quotient(
@@ -97,7 +97,7 @@ def sharpness_average_adaptive(
     import torch
 
     from gapbench.curvature.elementwise import ElementwiseLandscape
-    from gapbench.curvature.sharpness import average
+    from gapbench.curvature.averages import average
 
     radius, norm = _positive(radius), norm_of(norm)
     surface = ElementwiseLandscape(context.landscape)

@@ -53,7 +53,7 @@ def _balanced(name: str, base: Callable[..., Estimate]) -> Callable[..., Estimat
 
 for _name, _base in BASES.items():
     # 2: folding at layers with several readers; traces and maxima changed as their own did. 3: the part of the
-    # trace along the orbit from probes of its own seed.
-    _version = 3 if "hessian_trace_quotient" in _name else 2
+    # trace along the orbit from probes of its own seed; ascents that end early, averages with a control variate.
+    _version = 2 if _name in ("hessian_trace", "hessian_trace_per_dimension") else 3
     _reference = "Kempf and Ness 1979; balanced representative"
     proxy(f"{_name}_balanced", version=_version, reference=_reference)(_balanced(_name, _base))

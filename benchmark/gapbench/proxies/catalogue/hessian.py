@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gapbench.proxies.krylov import lanczos_of
 from gapbench.proxies.options import group_of, orbit_details
 from gapbench.proxies.registry import proxy
 from gapbench.proxies.results import Estimate
@@ -121,7 +122,7 @@ def _divided(error: float | None, by: int) -> float | None:
     return None if error is None else error / by
 
 
-@proxy("hessian_top_eigenvalue", reference="Lanczos 1950; Sagun et al. 2017")
+@proxy("hessian_top_eigenvalue", version=2, reference="Lanczos 1950; Sagun et al. 2017")
 def hessian_top_eigenvalue(context: Context, *, tolerance: float = 1e-6, max_products: int = 200) -> Estimate:
     """Largest algebraic eigenvalue of the loss Hessian, by Lanczos with full reorthogonalisation.
 
@@ -131,12 +132,7 @@ def hessian_top_eigenvalue(context: Context, *, tolerance: float = 1e-6, max_pro
     Returns:
         The eigenvalue, with no standard error.
     """
-    import torch
-
-    from gapbench.computation.eigenvalue import largest_eigenvalue
-
-    landscape = context.landscape
-    draw = torch.randn(landscape.dimension, generator=context.generator, dtype=torch.float64)
-    start = draw.to(device=landscape.device, dtype=landscape.dtype)
-    pair = largest_eigenvalue(landscape.hessian_product, start, tolerance, max_products)
+    found, used = lanczos_of(context), len(lanczos_of(context).seconds)
+    pair = found.largest(tolerance, max_products)
+    context.charge(sum(found.seconds[: min(used, pair.products)]))
     return Estimate(pair.value, details={"residual": pair.residual, "products": pair.products})
