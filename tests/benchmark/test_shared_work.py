@@ -6,9 +6,9 @@ from torch import nn
 
 import gapbench
 from benchmark.symmetry import zoo
-from gapbench.curvature import per_example
+from gapbench.curvature import layer_forms, per_example
 from gapbench.curvature.loss import Landscape
-from gapbench.curvature.trace import gauss_newton_trace
+from gapbench.curvature.trace import adaptive_gauss_newton_trace, gauss_newton_trace
 from gapbench.proxies.measuring import make_context, measure_in
 from gapbench.proxies.registry import checked_options, proxy_entry
 
@@ -65,15 +65,23 @@ class _Layers(nn.Module):
         return self.layer_norm(self.last(x)) * self.scale
 
 
-@pytest.mark.parametrize("held", [per_example.HELD, 1.0])
-def test_weighted_traces_by_layers_are_those_of_single_gradients(held, monkeypatch):
+@pytest.mark.parametrize(("held", "together"), [(layer_forms.HELD, per_example.TOGETHER), (1.0, 1.0)])
+def test_weighted_traces_by_layers_are_those_of_single_gradients(held, together, monkeypatch):
     torch.manual_seed(0)
     network = _Layers().double().eval()
     x, y = torch.randn(6, 2, 5, 5, dtype=torch.float64), torch.randint(0, 5, (6,))
     landscape = Landscape(network, x, y, "cross_entropy")
     weights = landscape.unflatten(landscape.theta())
-    slow = per_example._by_vmap(network, dict(network.named_parameters()), x, landscape.scalars, 5, weights)
-    monkeypatch.setattr(per_example, "HELD", held)
-    fast = per_example.squared_gradient_norms(network, x, landscape.scalars, 4, weights)
-    assert torch.allclose(fast, slow, rtol=1e-10, atol=0.0)
-    assert gauss_newton_trace(landscape, weights) == pytest.approx(float(slow.sum()) / 6, rel=1e-10)
+    parameters = dict(network.named_parameters())
+    slow = per_example._by_vmap(network, parameters, x, landscape.scalars, 5, [None, weights])
+    monkeypatch.setattr(layer_forms, "HELD", held)
+    monkeypatch.setattr(per_example, "TOGETHER", together)
+    both = per_example.squared_norms_by_weights(network, x, landscape.scalars, 4, [None, weights])
+    for fast, expected in zip(both, slow):
+        assert torch.allclose(fast, expected, rtol=1e-10, atol=0.0)
+    for w, found in zip([None, weights], both):
+        assert torch.equal(per_example.squared_gradient_norms(network, x, landscape.scalars, 4, w), found)
+    assert adaptive_gauss_newton_trace(landscape) == pytest.approx(float(slow[1].sum()) / 6, rel=1e-10)
+    assert landscape.remembers("Gauss-Newton trace")
+    assert gauss_newton_trace(landscape) == pytest.approx(float(slow[0].sum()) / 6, rel=1e-10)
+    assert landscape.reused > 0

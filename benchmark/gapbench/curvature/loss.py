@@ -6,6 +6,7 @@ loss is refused, Hessian products that are not the derivative of the gradient ar
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
@@ -54,17 +55,32 @@ class Landscape:
         self.chunk = len(inputs) if self.mixed is not None else max(1, chunk)
         self._kept: list[tuple[list[Tensor], list[Tensor]]] | None = None
         self._findings: DerivativeDefects | None = None
-        self._trusted: Landscape | None = None
+        self.trusted: Landscape | None = None
         self._fine: Landscape | None = None
         self._precise_inside = False
-        self._remembered: dict[str, Any] = {}
+        self._remembered: dict[str, tuple[Any, float]] = {}
+        self.reused = 0.0
 
-    def remembered(self, key: str, compute: Callable[[], Found]) -> Found:
-        """What `compute` gave the first time; it must depend on the landscape alone."""
-        if key not in self._remembered:
-            self._remembered[key] = compute()
-        found: Found = self._remembered[key]
+    def remembered(self, key: str, compute: Callable[[], Found], seconds: float | None = None) -> Found:
+        """What `compute` gave the first time; it must depend on the landscape alone.
+
+        `reused` counts the seconds that it took, or `seconds`, each time that it is known already.
+
+        Returns:
+            That value.
+        """
+        if key in self._remembered:
+            self.reused += self._remembered[key][1]
+        else:
+            started = time.perf_counter()
+            value = compute()
+            self._remembered[key] = (value, time.perf_counter() - started if seconds is None else seconds)
+        found: Found = self._remembered[key][0]
         return found
+
+    def remembers(self, key: str) -> bool:
+        """Whether that is known already."""
+        return key in self._remembered
 
     def theta(self) -> Tensor:
         """The network's parameters as a new flat vector (d,)."""
@@ -126,8 +142,8 @@ class Landscape:
         At a kink (units exactly at zero), and where some tensor is zero or without effect, the same computation is
         tested at parameters a little off.
         """
-        if self._findings is None and self._trusted is not None:
-            self._findings = self._trusted.findings
+        if self._findings is None and self.trusted is not None:
+            self._findings = self.trusted.findings
         if self._findings is None:
             self.require_precision()
             tested = self._for_testing(EXAMINED)
@@ -174,7 +190,7 @@ class Landscape:
 
     def trust(self, other: Landscape) -> None:
         """Take over what tests of the derivatives of the same computation at other parameters have shown."""
-        self._trusted = other
+        self.trusted = other
 
     def _for_testing(self, count: int) -> Landscape:
         """A float64 copy on a few examples; the network itself where it cannot be evaluated in float64."""
@@ -293,32 +309,34 @@ class Landscape:
         parts = torch.split(vector, self.sizes)
         vectors = [p.reshape(s) for p, s in zip(parts, self.shapes)]
         for parameters, gradients in self._gradient_graphs():
-            pairs = [(g, v) for g, v in zip(gradients, vectors) if g.requires_grad]
-            if not pairs:
-                continue
-
-            def product(
-                _: nn.Module,
-                pairs: list[tuple[Tensor, Tensor]] = pairs,
-                parameters: list[Tensor] = parameters,
-            ) -> list[Tensor]:
-                return list(
-                    torch.autograd.grad(
-                        [g for g, _ in pairs],
-                        parameters,
-                        grad_outputs=[v for _, v in pairs],
-                        retain_graph=True,
-                        allow_unused=True,
-                        materialize_grads=True,
-                    )
-                )
-
-            with plain_kernels(self.dtype):
-                products = with_parameters_of(self.model, dict(zip(self.names, parameters)), product)
-            result += torch.cat([p.reshape(-1) for p in products])
+            result += self.vector_product(parameters, gradients, vectors)
         if not bool(result.isfinite().all()):
             raise NotDefined("a Hessian product is not finite")
         return result.detach()
+
+    def vector_product(
+        self, parameters: list[Tensor], gradients: list[Tensor], vectors: list[Tensor]
+    ) -> Tensor:
+        """Derivative (d,) of gradients . vectors, by tensor, in the parameters that their graph hangs on."""
+        pairs = [(g, v) for g, v in zip(gradients, vectors) if g.requires_grad]
+        if not pairs:
+            return torch.zeros(self.dimension, dtype=vectors[0].dtype, device=self.device)
+
+        def product(_: nn.Module) -> list[Tensor]:
+            return list(
+                torch.autograd.grad(
+                    [g for g, _ in pairs],
+                    parameters,
+                    grad_outputs=[v for _, v in pairs],
+                    retain_graph=True,
+                    allow_unused=True,
+                    materialize_grads=True,
+                )
+            )
+
+        with plain_kernels(self.dtype):
+            products = with_parameters_of(self.model, dict(zip(self.names, parameters)), product)
+        return torch.cat([p.reshape(-1) for p in products])
 
     def _gradient_graphs(self) -> Iterator[tuple[list[Tensor], list[Tensor]]]:
         if self._kept is not None:

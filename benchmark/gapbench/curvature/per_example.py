@@ -8,8 +8,7 @@ gradient need be stored. A convolution is the same on unfolded inputs.
 from __future__ import annotations
 
 import functools
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -19,9 +18,10 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from gapbench.computation.copies import holding
 from gapbench.computation.tracing import own_type, plain_kernels
 from gapbench.curvature.backward import with_parameters_of
+from gapbench.curvature.layer_forms import HELD, LayerForm, Weights
 
+TOGETHER = 1e8  # numbers in gradients of layers' outputs that are held at once
 Scalars = Callable[[Tensor], Tensor]  # outputs (n, ...) -> (n, k): k scalars of each example
-HELD = 2e8  # numbers in per-example gradients that are held at once
 
 
 def squared_gradient_norms(
@@ -33,26 +33,46 @@ def squared_gradient_norms(
 ) -> Tensor:
     """Squared norms |w * (d s_ij / d theta)|^2 for k scalar functions of each example's output.
 
-    The network must treat examples separately (eval mode). Parameters of linear, convolutional and
-    normalisation layers go by the layer formula. In every chunk it is checked against autograd's gradient of a
-    random combination of all scalars; layers that fail (shared or masked weights, an activation fused into
-    the layer) and all other parameters go by per-example differentiation. `weights`: elementwise w by parameter
-    name, 1 by default.
+    `weights`: elementwise w by parameter name, 1 by default. See `squared_norms_by_weights`.
 
     Returns:
         (n, k) in float64.
     """
+    return squared_norms_by_weights(network, inputs, scalars, chunk, [weights])[0]
+
+
+def squared_norms_by_weights(
+    network: nn.Module,
+    inputs: Tensor,
+    scalars: Scalars,
+    chunk: int,
+    weightings: Sequence[Mapping[str, Tensor] | None],
+) -> list[Tensor]:
+    """Squared norms |w * (d s_ij / d theta)|^2 for several w, from the same backward passes.
+
+    The network must treat examples separately (eval mode). Parameters of linear, convolutional and
+    normalisation layers go by the layer formula. In every chunk it is checked against autograd's gradient of a
+    random combination of all scalars; layers that fail (shared or masked weights, an activation fused into
+    the layer) and all other parameters go by per-example differentiation.
+
+    Returns:
+        For each of `weightings` (n, k) in float64; no value depends on the others.
+    """
     layers = _layers(network)
-    by_id = None if weights is None else {id(p): weights[name] for name, p in network.named_parameters()}
-    results = []
+    by_id = [
+        None if w is None else {id(p): w[name] for name, p in network.named_parameters()} for w in weightings
+    ]
+    results: list[list[Tensor]] = [[] for _ in weightings]
     for part in torch.split(inputs, chunk):
         norms, used = _by_layers(network, layers, part, scalars, by_id)
         covered = {id(p) for layer in used for p in layer.parameters(recurse=False)}
         rest = {name: p.detach() for name, p in network.named_parameters() if id(p) not in covered}
         if rest:
-            norms = norms + _by_vmap(network, rest, part, scalars, norms.shape[1], weights)
-        results.append(norms)
-    return torch.cat(results)
+            others = _by_vmap(network, rest, part, scalars, norms[0].shape[1], weightings)
+            norms = [a + b for a, b in zip(norms, others)]
+        for result, found in zip(results, norms):
+            result.append(found)
+    return [torch.cat(result) for result in results]
 
 
 def _layers(network: nn.Module) -> list[nn.Module]:
@@ -87,9 +107,9 @@ def _by_layers(
     layers: list[nn.Module],
     inputs: Tensor,
     scalars: Scalars,
-    by_id: Mapping[int, Tensor] | None,
-) -> tuple[Tensor, list[nn.Module]]:
-    """Squared norms (n, k) over the parameters of `layers`, and those of them that passed the check."""
+    weightings: Sequence[Weights | None],
+) -> tuple[list[Tensor], list[nn.Module]]:
+    """Squared norms (n, k) by weighting over the parameters of `layers`, and those of them that passed the check."""
     calls: dict[nn.Module, list[tuple[Tensor, Tensor]]] = {}
 
     def remember(module: nn.Module, args: tuple[Tensor, ...], output: Tensor) -> Tensor:
@@ -110,7 +130,7 @@ def _by_layers(
         if len(calls.get(layer, [])) == 1
         and all(t.dim() > 1 and len(t) == len(inputs) for t in calls[layer][0])
     ]
-    forms = {layer: _Form(layer, calls[layer][0][0]) for layer in layers}
+    forms = {layer: LayerForm(layer, calls[layer][0][0]) for layer in layers}
 
     def gradients_of(
         scalar: Tensor, extra: list[nn.Parameter]
@@ -126,25 +146,27 @@ def _by_layers(
     mixed, summed = gradients_of((values * weights.to(values)).sum(), parameters)
     layers = [layer for layer in layers if forms[layer].agrees(layer, mixed[layer], summed)]
     layers = _right_for_one(network, layers, forms, mixed, inputs, scalars, weights)
-    columns: list[Tensor] = []
-    for k in range(values.shape[1]):
-        total = torch.zeros(len(inputs), dtype=torch.float64, device=inputs.device)
-        for layer, gradient in gradients_of(values[:, k].sum(), [])[0].items():
-            if gradient is not None:
-                norms = (
-                    forms[layer].squared_norms(gradient)
-                    if by_id is None
-                    else forms[layer].weighted_norms(gradient, by_id)
-                )
-                total += norms.double()
-        columns.append(total)
-    return torch.stack(columns, dim=1), layers
+    count = values.shape[1]
+    totals = [torch.zeros(count, len(inputs), dtype=torch.float64, device=inputs.device) for _ in weightings]
+    size = sum(calls[layer][0][1].numel() for layer in layers)
+    together = max(1, min(count, int(TOGETHER // max(1, size))))
+    for start in range(0, count, together):
+        some = range(start, min(start + together, count))
+        found = [gradients_of(values[:, k].sum(), [])[0] for k in some]
+        for layer in layers:
+            own = [one[layer] for one in found]
+            here = [i for i, gradient in enumerate(own) if gradient is not None]
+            if here:
+                norms = forms[layer].squared_norms([g for g in own if g is not None], weightings)
+                for total, squares in zip(totals, norms):
+                    total[[start + i for i in here]] += squares
+    return [total.T for total in totals], layers
 
 
 def _right_for_one(
     network: nn.Module,
     layers: list[nn.Module],
-    forms: dict[nn.Module, _Form],
+    forms: dict[nn.Module, LayerForm],
     mixed: dict[nn.Module, Tensor | None],
     inputs: Tensor,
     scalars: Scalars,
@@ -175,7 +197,7 @@ def _right_for_one(
             gradient = mixed[layer]
             by_form = 0.0
             if gradient is not None:
-                norms = forms[layer].squared_norms(gradient)
+                norms = forms[layer].squared_norms([gradient], [None])[0][0]
                 by_form = float(norms[i]) if len(norms) == len(inputs) else float("nan")
             tolerance = 1e-6 if gradient is not None and gradient.dtype == torch.float64 else 1e-2
             if abs(by_form - expected) <= tolerance * max(expected, by_form) + 1e-12:
@@ -184,134 +206,20 @@ def _right_for_one(
     return kept
 
 
-class _Form:
-    """One layer's input in the form in which its gradient is an outer product; computed once per chunk."""
-
-    def __init__(self, layer: nn.Module, inputs: Tensor):
-        self.layer = layer
-        self.gram: Tensor | None = None
-        if isinstance(layer, nn.Conv2d):
-            assert not isinstance(layer.padding, str)
-            columns = nn.functional.unfold(
-                inputs, layer.kernel_size, layer.dilation, layer.padding, layer.stride
-            )
-            self.inputs = columns.reshape(len(inputs), layer.groups, -1, columns.shape[-1])  # n g i p
-        elif isinstance(layer, nn.Linear):
-            self.inputs = inputs.reshape(len(inputs), -1, layer.in_features).transpose(1, 2)[:, None]
-        elif isinstance(layer, nn.LayerNorm):
-            shape = tuple(layer.normalized_shape)
-            # LayerNorm2d normalises the channels of (n, c, h, w).
-            self.channels_first = tuple(inputs.shape[-len(shape) :]) != shape
-            inputs = inputs.movedim(1, -1) if self.channels_first else inputs
-            normal = nn.functional.layer_norm(inputs, shape, eps=layer.eps)
-            self.inputs = self._positions_last(normal)
-        else:
-            assert isinstance(layer, _BatchNorm)
-            assert layer.running_mean is not None
-            assert layer.running_var is not None
-            shape = (1, -1, *[1] * (inputs.dim() - 2))
-            scale = torch.rsqrt(layer.running_var + layer.eps).reshape(shape)
-            self.inputs = ((inputs - layer.running_mean.reshape(shape)) * scale).reshape(
-                *inputs.shape[:2], -1
-            )
-
-    def _gradients(self, gradient: Tensor) -> Tensor:
-        n = len(gradient)
-        if isinstance(self.layer, nn.Conv2d):
-            return gradient.reshape(n, self.layer.groups, -1, self.inputs.shape[-1])
-        if isinstance(self.layer, nn.Linear):
-            return gradient.reshape(n, -1, self.layer.out_features).transpose(1, 2)[:, None]
-        if isinstance(self.layer, nn.LayerNorm):
-            return self._positions_last(gradient.movedim(1, -1) if self.channels_first else gradient)
-        return gradient.reshape(*gradient.shape[:2], -1)
-
-    def _positions_last(self, values: Tensor) -> Tensor:
-        assert isinstance(self.layer, nn.LayerNorm)
-        normalised = math.prod(self.layer.normalized_shape)
-        return values.reshape(len(values), -1, normalised).transpose(1, 2)
-
-    def squared_norms(self, gradient: Tensor) -> Tensor:
-        g, a = self._gradients(gradient), self.inputs
-        if isinstance(self.layer, _BatchNorm | nn.LayerNorm):
-            total = (g * a).sum(2).pow(2).sum(1)
-            return total + g.sum(2).pow(2).sum(1)
-        positions, out, fan_in = g.shape[-1], g.shape[-2], a.shape[-2]
-        if positions * (out + fan_in) <= out * fan_in:
-            if self.gram is None:
-                self.gram = torch.einsum("ngip,ngiq->ngpq", a, a)
-            total = (torch.einsum("ngop,ngoq->ngpq", g, g) * self.gram).sum(dim=(1, 2, 3))
-        else:
-            total = torch.einsum("ngop,ngip->ngoi", g, a).pow(2).sum(dim=(1, 2, 3))
-        if self.layer.bias is not None:
-            total = total + g.sum(dim=-1).pow(2).sum(dim=(1, 2))
-        return total
-
-    def weighted_norms(self, gradient: Tensor, weights: Mapping[int, Tensor]) -> Tensor:
-        """The same with each entry of the gradient multiplied by its weight, by identity of the parameter."""
-        g, a = self._gradients(gradient), self.inputs
-        weight, bias = self.layer.weight, self.layer.bias
-        assert isinstance(weight, Tensor)
-        if isinstance(self.layer, _BatchNorm | nn.LayerNorm):
-            total = ((g * a).sum(2) * weights[id(weight)].reshape(-1)).pow(2).sum(1)
-            shift = g.sum(2)
-        else:
-            factors = weights[id(weight)].reshape(g.shape[1], g.shape[2], a.shape[2])
-            if g.shape[-1] == 1:  # the gradient's squares are outer products too
-                total = torch.einsum("ngo,goi,ngi->n", g[..., 0] ** 2, factors**2, a[..., 0] ** 2)
-            else:
-                rows = max(1, int(HELD // factors.numel()))
-                parts = zip(torch.split(g, rows), torch.split(a, rows))
-                total = torch.cat(
-                    [
-                        (torch.einsum("ngop,ngip->ngoi", *pair) * factors).pow(2).sum(dim=(1, 2, 3))
-                        for pair in parts
-                    ]
-                )
-            shift = g.sum(dim=-1).reshape(len(g), -1)
-        if bias is not None:
-            assert isinstance(bias, Tensor)
-            total = total + (shift * weights[id(bias)].reshape(-1)).pow(2).sum(1)
-        return total
-
-    def agrees(self, layer: nn.Module, gradient: Tensor | None, summed: Mapping[int, Tensor | None]) -> bool:
-        """Whether the outer products, summed over examples, are autograd's gradient of the parameters."""
-        if gradient is None:  # not used by the output: right only if autograd says so too
-            return all(summed[id(p)] is None for p in layer.parameters(recurse=False))
-        g, a = self._gradients(gradient), self.inputs
-        if isinstance(layer, _BatchNorm | nn.LayerNorm):
-            weight = (g * a).sum(dim=(0, 2))
-            bias = g.sum(dim=(0, 2))
-        else:
-            weight = torch.einsum("ngop,ngip->goi", g, a)
-            bias = g.sum(dim=(0, 3)).reshape(-1)
-        for expected, parameter in ((weight, layer.weight), (bias, layer.bias)):
-            if parameter is None:
-                continue
-            found = summed[id(parameter)]
-            if found is None or expected is None:
-                return False
-            error = torch.linalg.vector_norm(found.reshape(-1) - expected.reshape(-1))
-            scale = torch.linalg.vector_norm(found) + torch.finfo(found.dtype).tiny
-            tolerance = 1e-3 if found.dtype == torch.float32 else 1e-9
-            if float(error) > tolerance * float(scale) + 1e-9 * float(g.abs().sum()):
-                return False
-        return True
-
-
 def _by_vmap(
     network: nn.Module,
     parameters: dict[str, Tensor],
     inputs: Tensor,
     scalars: Scalars,
     count: int,
-    weights: Mapping[str, Tensor] | None = None,
-) -> Tensor:
+    weightings: Sequence[Mapping[str, Tensor] | None] = (None,),
+) -> list[Tensor]:
     """Squared norms over `parameters` alone, one example's gradient at a time under vmap.
 
     Plain backward passes, one by one, for what vmap cannot batch (PReLU, control flow, checkpointing).
 
     Returns:
-        (n, count) in float64.
+        For each weighting (n, count) in float64.
 
     Raises:
         OutOfMemoryError: even one example at a time does not fit.
@@ -324,7 +232,7 @@ def _by_vmap(
 
     size = sum(p.numel() for p in parameters.values())
     group = max(1, min(len(inputs), int(HELD // size)))
-    columns = []
+    found: list[list[Tensor]] = [[] for _ in weightings]
     # no_grad outside the transform: no graph is kept through parameters that are not differentiated here.
     with torch.no_grad(), plain_kernels(own_type(network)):
         for k in range(count):
@@ -336,13 +244,26 @@ def _by_vmap(
                 except torch.OutOfMemoryError:
                     raise
                 except RuntimeError:
-                    return _one_by_one(network, parameters, inputs, scalars, weights)
-                if weights is not None:
-                    gradients = {name: g * weights[name] for name, g in gradients.items()}
-                squares = [g.double().reshape(len(g), -1).pow(2).sum(1) for g in gradients.values()]
-                parts.append(torch.stack(squares).sum(0))
-            columns.append(torch.cat(parts))
-    return torch.stack(columns, dim=1)
+                    return _one_by_one(network, parameters, inputs, scalars, weightings)
+                parts.append(_squares(gradients, weightings))
+            for column, squares in zip(found, zip(*parts)):
+                column.append(torch.cat(squares))
+    return [torch.stack(columns, dim=1) for columns in found]
+
+
+def _squares(
+    gradients: Mapping[str, Tensor], weightings: Sequence[Mapping[str, Tensor] | None]
+) -> list[Tensor]:
+    """Squared norms (n,) in float64 of gradients (n, ...) by name, for each weighting."""
+    return [
+        torch.stack(
+            [
+                (g if w is None else g * w[name]).double().reshape(len(g), -1).pow(2).sum(1)
+                for name, g in gradients.items()
+            ]
+        ).sum(0)
+        for w in weightings
+    ]
 
 
 def _one_by_one(
@@ -350,25 +271,23 @@ def _one_by_one(
     parameters: dict[str, Tensor],
     inputs: Tensor,
     scalars: Scalars,
-    weights: Mapping[str, Tensor] | None,
-) -> Tensor:
+    weightings: Sequence[Mapping[str, Tensor] | None],
+) -> list[Tensor]:
     leaves = {name: p.detach().clone().requires_grad_() for name, p in parameters.items()}
 
-    def squares(network: nn.Module, example: Tensor) -> list[float]:
-        found = []
-        values = scalars(network(example))[0]
-        for value in values:
+    def squares(network: nn.Module, example: Tensor) -> list[Tensor]:
+        rows = []
+        for value in scalars(network(example))[0]:
             gradients = torch.autograd.grad(
                 value, list(leaves.values()), retain_graph=True, allow_unused=True, materialize_grads=True
             )
-            total = 0.0
-            for name, g in zip(leaves, gradients):
-                total += float((g if weights is None else g * weights[name]).double().pow(2).sum())
-            found.append(total)
-        return found
+            by_name = {name: g[None] for name, g in zip(leaves, gradients)}
+            rows.append(torch.cat(_squares(by_name, weightings)))
+        return rows
 
     rows = []
     with torch.enable_grad(), plain_kernels(own_type(network)):
         for example in torch.split(inputs, 1):
-            rows.append(with_parameters_of(network, leaves, functools.partial(squares, example=example)))
-    return torch.tensor(rows, dtype=torch.float64, device=inputs.device)
+            found = with_parameters_of(network, leaves, functools.partial(squares, example=example))
+            rows.append(torch.stack(found))  # scalars, weightings
+    return list(torch.stack(rows).movedim(2, 0))

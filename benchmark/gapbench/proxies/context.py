@@ -172,6 +172,13 @@ class Context:
         """Count in what was computed for another proxy before."""
         self._cache["charged"] = self._cache.get("charged", 0.0) + seconds
 
+    def reused(self) -> float:
+        """Seconds that it took to compute what was used again of the landscape since this was last asked."""
+        if "landscape" not in self.__dict__:
+            return 0.0
+        seconds, self.landscape.reused = self.landscape.reused, 0.0
+        return seconds
+
     @property
     def symmetry(self) -> Symmetry:
         """The network's continuous symmetries in eval mode."""

@@ -38,7 +38,7 @@ def control_of(context: Context, samples: int, horizontal: bool) -> Control | No
     """
     import torch
 
-    from gapbench.curvature.averages import FEWEST, Control, control
+    from gapbench.curvature.averages import FEWEST, control
     from gapbench.curvature.sharpness import identity
     from gapbench_base.errors import NotDefined
 

@@ -7,8 +7,8 @@ from torch import nn
 
 import gapbench
 from benchmark.small_networks import data, networks
-from gapbench.curvature.loss import Landscape
 from gapbench.curvature.averages import average, control, controlled
+from gapbench.curvature.loss import Landscape
 from gapbench.curvature.sharpness import identity, improve, maximise
 from gapbench.proxies.measuring import make_context, measure_in
 from gapbench.proxies.registry import checked_options, proxy_entry

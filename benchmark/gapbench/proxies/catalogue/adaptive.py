@@ -96,8 +96,8 @@ def sharpness_average_adaptive(
     """
     import torch
 
-    from gapbench.curvature.elementwise import ElementwiseLandscape
     from gapbench.curvature.averages import average
+    from gapbench.curvature.elementwise import ElementwiseLandscape
 
     radius, norm = _positive(radius), norm_of(norm)
     surface = ElementwiseLandscape(context.landscape)

@@ -79,7 +79,9 @@ def sharpness_quotient(
     return Estimate(best.value, details=details)
 
 
-@proxy("sharpness_average_full", version=2, reference="Andriushchenko et al. 2023; Jiang et al. 2020 (PAC-Bayes)")
+@proxy(
+    "sharpness_average_full", version=2, reference="Andriushchenko et al. 2023; Jiang et al. 2020 (PAC-Bayes)"
+)
 def sharpness_average_full(
     context: Context, *, radius: float = 0.1, relative_radius: float | None = None, samples: int = 20
 ) -> Estimate:
