@@ -27,32 +27,41 @@ class Average:
 class Control:
     """c(delta) = 0.5 (Q delta)' T (Q delta), `basis` Q (m, d), `form` T (m, m): the rise where curvature is largest.
 
-    `mean` is its mean over the unit sphere that the directions are drawn from.
+    `mean` is its expectation for directions drawn at radius 1.
     """
 
     basis: Tensor
     form: Tensor
     mean: float
 
-    def __call__(self, delta: Tensor) -> float:
-        """c(delta) less its mean over the sphere through delta (d,)."""
-        delta = delta.double()
-        seen = self.basis @ delta
-        return float(0.5 * seen @ self.form @ seen) - self.mean * float(delta @ delta)
+    def __call__(self, delta: Tensor, radius: float) -> float:
+        """c(delta) less its expectation for directions (d,) drawn at that radius."""
+        seen = self.basis @ delta.double()
+        return float(0.5 * seen @ self.form @ seen) - self.mean * radius**2
 
 
-def control(basis: Tensor, form: Tensor, projection: Projection, left: int, dtype: torch.dtype) -> Control:
-    """The control variate of directions uniform on the sphere in the range of `projection`, `left` dimensions.
+def on_spheres(basis: Tensor, form: Tensor, projection: Projection, left: int, dtype: torch.dtype) -> Control:
+    """For directions uniform on the sphere in the range of `projection`, which has `left` dimensions.
 
     E (Q delta)' T (Q delta) = tr(T Q P Q') / left for unit delta, whatever Q and T are.
 
     Returns:
-        It, with that mean.
+        The control variate.
     """
     images = basis
     if projection is not identity:
         images = torch.stack([projection(row.to(dtype)).double() for row in basis])
     return Control(basis, form, 0.5 * float((form * (basis @ images.T)).sum()) / left)
+
+
+def relative(basis: Tensor, form: Tensor, sizes: Tensor, variance: float) -> Control:
+    """For perturbations `sizes` * xi (d,) with independent xi_i of mean 0 and that variance at radius 1.
+
+    Returns:
+        The control variate in terms of xi.
+    """
+    scaled = basis * sizes.double()
+    return Control(scaled, form, 0.5 * variance * float((form * (scaled @ scaled.T)).sum()))
 
 
 def average(
@@ -79,7 +88,7 @@ def average(
     for _ in range(samples):
         delta = on_sphere(theta, radius, generator, projection) if draw is None else draw(generator)
         rises.append(0.5 * (landscape.value(theta + delta) + landscape.value(theta - delta)) - base)
-        known.append(0.0 if control is None else control(delta))
+        known.append(0.0 if control is None else control(delta, radius))
     return controlled(torch.tensor(rises, dtype=torch.float64), torch.tensor(known, dtype=torch.float64))
 
 

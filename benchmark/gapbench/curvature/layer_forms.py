@@ -73,38 +73,39 @@ class LayerForm:
         Returns:
             For each weighting (k, n) in float64.
         """
-        g, a = torch.stack([self._gradients(gradient) for gradient in gradients]), self.inputs
+        parts, a = [self._gradients(gradient) for gradient in gradients], self.inputs
         weight, bias = self.layer.weight, self.layer.bias
         assert isinstance(weight, Tensor)
         if isinstance(self.layer, _BatchNorm | nn.LayerNorm):
-            gain, shift = (g * a).sum(-1), g.sum(-1)
+            gain = torch.stack([(g * a).sum(-1) for g in parts])
             totals = [
                 (gain if w is None else gain * w[id(weight)].reshape(-1)).pow(2).sum(-1) for w in weightings
             ]
         else:
-            totals = self._matrix_norms(g, [None if w is None else w[id(weight)] for w in weightings])
-            shift = g.sum(-1).reshape(*g.shape[:2], -1)
+            factors = [None if w is None else w[id(weight)] for w in weightings]
+            totals = self._matrix_norms(torch.stack(parts, dim=2), factors)
         if bias is not None:
             assert isinstance(bias, Tensor)
+            shift = torch.stack([g.sum(-1).reshape(len(g), -1) for g in parts])
             for total, w in zip(totals, weightings):
                 total += (shift if w is None else shift * w[id(bias)].reshape(-1)).pow(2).sum(-1)
         return [total.double() for total in totals]
 
     def _matrix_norms(self, g: Tensor, factors: list[Tensor | None]) -> list[Tensor]:
-        """Of the outer products of g (k, n, groups, out, positions) and the inputs (n, groups, in, positions)."""
+        """Of the outer products of g (n, groups, k, out, positions) and the inputs (n, groups, in, positions)."""
         a = self.inputs
-        k, n, groups, out, positions = g.shape
+        _, groups, k, out, positions = g.shape
         fan_in = a.shape[2]
         by_shape = [None if f is None else f.reshape(groups, out, fan_in) for f in factors]
         if positions == 1:  # squares of outer products are outer products
             g2, a2 = g[..., 0] ** 2, a[..., 0] ** 2
             return [
-                torch.einsum("kngo,ngi->kn", g2, a2)
+                torch.einsum("ngko,ngi->kn", g2, a2)
                 if f is None
-                else torch.einsum("kngo,goi,ngi->kn", g2, f**2, a2)
+                else torch.einsum("ngko,goi,ngi->kn", g2, f**2, a2)
                 for f in by_shape
             ]
-        by_gram = positions * (out + fan_in) <= out * fan_in
+        by_gram = positions * (out + fan_in / k) <= out * fan_in  # the inputs' Gram matrix is made once
         whole = [f for f in by_shape if f is not None or not by_gram]
         found = iter(self._outer_norms(g, whole) if whole else [])
         return [self._gram_norms(g) if f is None and by_gram else next(found) for f in by_shape]
@@ -112,15 +113,14 @@ class LayerForm:
     def _gram_norms(self, g: Tensor) -> Tensor:
         if self.gram is None:
             self.gram = torch.einsum("ngip,ngiq->ngpq", self.inputs, self.inputs)
-        return torch.stack(
-            [(torch.einsum("ngop,ngoq->ngpq", one, one) * self.gram).sum(dim=(1, 2, 3)) for one in g]
-        )
+        squares = torch.matmul(g.transpose(3, 4), g) * self.gram[:, :, None]
+        return squares.sum(dim=(1, 3, 4)).T
 
     def _outer_norms(self, g: Tensor, factors: list[Tensor | None]) -> list[Tensor]:
-        k, n, groups, out, positions = g.shape
+        n, groups, k, out, positions = g.shape
         fan_in = self.inputs.shape[2]
         rows = max(1, int(HELD // (k * groups * out * fan_in)))
-        together = g.permute(1, 2, 0, 3, 4).reshape(n, groups, k * out, positions)
+        together = g.reshape(n, groups, k * out, positions)
         parts: list[list[Tensor]] = [[] for _ in factors]
         for left, right in zip(torch.split(together, rows), torch.split(self.inputs, rows)):
             products = torch.matmul(left, right.transpose(2, 3))

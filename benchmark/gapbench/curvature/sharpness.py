@@ -203,7 +203,9 @@ def _ascend(
     current = previous = best_delta = best_gradient = start
     history: list[float] = []
     promises: list[float] = []
-    small = PROMISE.get(getattr(landscape, "dtype", theta.dtype), 0.0)  # coordinates may be finer than the loss
+    small = PROMISE.get(
+        getattr(landscape, "dtype", theta.dtype), 0.0
+    )  # coordinates may be finer than the loss
     best, share, gains = -math.inf, 1.0, 0
     for step in range(steps + 1):
         loss, gradient = landscape.value_and_gradient(theta + current)

@@ -7,6 +7,10 @@ from typing import TYPE_CHECKING
 from gapbench.proxies.ascents import ascent_seed
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from torch import Tensor
+
     from gapbench.computation.eigenvalue import Lanczos
     from gapbench.curvature.averages import Control
     from gapbench.proxies.context import Context
@@ -31,15 +35,38 @@ def lanczos_of(context: Context) -> Lanczos:
     return context.shared("lanczos", begin)
 
 
-def control_of(context: Context, samples: int, horizontal: bool) -> Control | None:
-    """The control variate of an average over directions, of the horizontal space or of all.
+def sphere_control(context: Context, samples: int, horizontal: bool) -> Control | None:
+    """The control variate of an average over the sphere, of the horizontal space or of all; None without help."""
+    from gapbench.curvature.averages import Control, on_spheres
+    from gapbench.curvature.sharpness import identity
 
-    None where it does not help: too few samples, or derivatives that are wrong or to be had as differences only.
-    """
+    def make(basis: Tensor, form: Tensor) -> Control:
+        left, dtype = context.landscape.dimension, context.landscape.dtype
+        if not horizontal:
+            return on_spheres(basis, form, identity, left, dtype)
+        symmetry = context.symmetry
+        return on_spheres(basis, form, symmetry.project, left - symmetry.dimension, dtype)
+
+    return _control(context, samples, "horizontal" if horizontal else "all", make)
+
+
+def relative_control(context: Context, samples: int, variance: float) -> Control | None:
+    """The control variate of an average over perturbations relative to each parameter; None without help."""
+    from gapbench.curvature.averages import relative
+
+    sizes = context.landscape.theta().abs()
+    return _control(
+        context, samples, f"relative {variance!r}", lambda basis, form: relative(basis, form, sizes, variance)
+    )
+
+
+def _control(
+    context: Context, samples: int, kind: str, make: Callable[[Tensor, Tensor], Control]
+) -> Control | None:
+    """None where there are too few samples, or derivatives are wrong or to be had as differences only."""
     import torch
 
-    from gapbench.curvature.averages import FEWEST, control
-    from gapbench.curvature.sharpness import identity
+    from gapbench.curvature.averages import FEWEST
     from gapbench_base.errors import NotDefined
 
     landscape = context.landscape
@@ -51,21 +78,14 @@ def control_of(context: Context, samples: int, horizontal: bool) -> Control | No
             findings = landscape.findings
             if findings.gradient is not None or findings.hessian is not None:
                 return None
-            return known()
+            found = lanczos_of(context)
+            used = found.products
+            basis, form = found.form(PRODUCTS)
+            context.charge(sum(found.seconds[: min(used, len(basis))]))
+            return make(basis, form)
         except torch.OutOfMemoryError:
             raise
         except (NotDefined, RuntimeError):  # an average needs no derivatives
             return None
 
-    def known() -> Control:
-        found = lanczos_of(context)
-        used = found.products
-        basis, form = found.form(PRODUCTS)
-        context.charge(sum(found.seconds[: min(used, len(basis))]))
-        left = landscape.dimension
-        if not horizontal:
-            return control(basis, form, identity, left, landscape.dtype)
-        symmetry = context.symmetry
-        return control(basis, form, symmetry.project, left - symmetry.dimension, landscape.dtype)
-
-    return context.shared(f"control variate, {'horizontal' if horizontal else 'all'}", compute)
+    return context.shared(f"control variate, {kind}", compute)

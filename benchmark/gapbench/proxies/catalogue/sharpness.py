@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gapbench.proxies.ascents import Ascents, maximum_details
-from gapbench.proxies.krylov import control_of
+from gapbench.proxies.krylov import sphere_control
 from gapbench.proxies.options import count, group_of, orbit_details, radius_of
 from gapbench.proxies.registry import proxy
 from gapbench.proxies.results import Estimate
@@ -87,8 +87,8 @@ def sharpness_average_full(
 ) -> Estimate:
     """Mean of L(theta + delta) - L(theta) over the sphere |delta|_2 = radius, in antithetic pairs.
 
-    `samples` counts pairs. The quadratic form of the Hessian on a Krylov space, whose mean over the sphere is known, is
-    a control variate; it changes the standard error, not the expectation.
+    `samples` counts pairs. The quadratic form of the Hessian on a Krylov space, whose mean over the sphere is
+    known, is a control variate; it changes the standard error, not the expectation.
 
     Returns:
         The mean; its standard error covers the directions drawn, not the choice of examples.
@@ -97,7 +97,7 @@ def sharpness_average_full(
 
     radius = radius_of(context, radius, relative_radius)
     samples = count("samples", samples, 2)
-    control = control_of(context, samples, horizontal=False)
+    control = sphere_control(context, samples, horizontal=False)
     found = average(context.landscape, radius, samples, context.generator, control=control)
     return Estimate(found.value, found.standard_error, {"radius": radius, "samples": samples})
 
@@ -118,7 +118,7 @@ def sharpness_average_quotient(
 
     radius = radius_of(context, radius, relative_radius)
     samples, project = count("samples", samples, 2), group_of(context).project
-    control = control_of(context, samples, horizontal=True)
+    control = sphere_control(context, samples, horizontal=True)
     found = average(context.landscape, radius, samples, context.generator, project, control=control)
     details = {"radius": radius, "samples": samples} | orbit_details(context)
     return Estimate(found.value, found.standard_error, details)
