@@ -25,9 +25,10 @@ class Average:
 
 @dataclass(frozen=True)
 class Control:
-    """c(delta) = 0.5 (Q delta)' T (Q delta), `basis` Q (m, d), `form` T (m, m): the rise where curvature is largest.
+    """c(delta) = 0.5 (Q delta)' T (Q delta): the rise where curvature is largest.
 
-    `mean` is its expectation for directions drawn at radius 1.
+    `basis` is Q (m, d), `form` T (m, m), both fixed, and `mean` is its expectation for directions drawn at
+    radius 1.
     """
 
     basis: Tensor

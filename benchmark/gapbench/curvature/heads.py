@@ -125,9 +125,10 @@ def per_example_loss(outputs: Tensor, targets: Tensor, loss: str) -> Tensor:
 def gauss_newton_scalars(outputs: Tensor, target_shape: tuple[int, ...], loss: str) -> Tensor:
     """Scalars s of the outputs with sum_k |grad s_k|^2 the Gauss-Newton matrix's trace.
 
-    Squared loss: the outputs. Cross-entropy with probabilities p (held fixed) at each of P positions: diag(p) - p p'
-    is the variance of a class drawn from p, which splits into C - 1 parts, class after class against all later ones:
-    sqrt(p_c r_c / (p_c + r_c) / P) (f_c - m_c), r_c the probability of the later classes and m_c their mean of f.
+    Squared loss: the outputs. Cross-entropy with probabilities p (held fixed) at each of P positions:
+    diag(p) - p p' is the variance of a class drawn from p, which splits into C - 1 parts, each class against
+    all later ones: sqrt(p_c r_c / (p_c + r_c) / P) (f_c - m_c), r_c the probability of the later classes, m_c
+    their mean of f.
 
     Returns:
         (n, K) float64.

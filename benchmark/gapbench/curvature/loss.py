@@ -180,7 +180,7 @@ class Landscape:
         raise NotDefined("kinks lie so close to each other that derivatives cannot be tested")
 
     def examined(self, closely: Landscape) -> DerivativeDefects:
-        """Gradients tested at the network's own parameters on all examples, what costs more on those of `closely`."""
+        """Gradients tested at the network's own parameters on all examples, and what costs more on `closely`."""
         functional = _OutputFunctional(self.model, self.inputs, self.targets, self.loss, self.chunk)
         described = near = functional.described()
         if closely is not self:

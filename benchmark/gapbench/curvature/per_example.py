@@ -18,9 +18,10 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from gapbench.computation.copies import holding
 from gapbench.computation.tracing import own_type, plain_kernels
 from gapbench.curvature.backward import with_parameters_of
-from gapbench.curvature.layer_forms import HELD, LayerForm, Weights
+from gapbench.curvature.layer_forms import HELD, LayerForm
 
 TOGETHER = 1e8  # numbers in gradients of layers' outputs that are held at once
+Gradients = dict[nn.Module, Tensor | None]
 Scalars = Callable[[Tensor], Tensor]  # outputs (n, ...) -> (n, k): k scalars of each example
 
 
@@ -52,21 +53,18 @@ def squared_norms_by_weights(
 
     The network must treat examples separately (eval mode). Parameters of linear, convolutional and
     normalisation layers go by the layer formula. In every chunk it is checked against autograd's gradient of a
-    random combination of all scalars; layers that fail (shared or masked weights, an activation fused into
-    the layer) and all other parameters go by per-example differentiation.
+    random combination of all scalars. Parameters that broadcast over examples get a copy for each. Layers that
+    fail (shared or masked weights, an activation fused into the layer) and all other parameters go by per-example
+    differentiation.
 
     Returns:
         For each of `weightings` (n, k) in float64; no value depends on the others.
     """
     layers = _layers(network)
-    by_id = [
-        None if w is None else {id(p): w[name] for name, p in network.named_parameters()} for w in weightings
-    ]
     results: list[list[Tensor]] = [[] for _ in weightings]
     for part in torch.split(inputs, chunk):
-        norms, used = _by_layers(network, layers, part, scalars, by_id)
-        covered = {id(p) for layer in used for p in layer.parameters(recurse=False)}
-        rest = {name: p.detach() for name, p in network.named_parameters() if id(p) not in covered}
+        norms, covered = _by_layers(network, layers, part, scalars, weightings)
+        rest = {name: p.detach() for name, p in network.named_parameters() if name not in covered}
         if rest:
             others = _by_vmap(network, rest, part, scalars, norms[0].shape[1], weightings)
             norms = [a + b for a, b in zip(norms, others)]
@@ -102,27 +100,19 @@ def _has_formula(module: nn.Module) -> bool:
     return isinstance(module, nn.Linear)
 
 
+Calls = dict[nn.Module, list[tuple[Tensor, Tensor]]]
+Copies = dict[str, Tensor]  # of parameters, one for each example
+
+
 def _by_layers(
     network: nn.Module,
     layers: list[nn.Module],
     inputs: Tensor,
     scalars: Scalars,
-    weightings: Sequence[Weights | None],
-) -> tuple[list[Tensor], list[nn.Module]]:
-    """Squared norms (n, k) by weighting over the parameters of `layers`, and those of them that passed the check."""
-    calls: dict[nn.Module, list[tuple[Tensor, Tensor]]] = {}
-
-    def remember(module: nn.Module, args: tuple[Tensor, ...], output: Tensor) -> Tensor:
-        calls.setdefault(module, []).append((args[0].detach().clone(), output))
-        return output.clone()  # an in-place activation changes the copy, not what is differentiated here
-
-    handles = [layer.register_forward_hook(remember) for layer in layers]
-    try:
-        with torch.enable_grad(), plain_kernels(own_type(network)):
-            values = scalars(network(inputs))
-    finally:
-        for handle in handles:
-            handle.remove()
+    weightings: Sequence[Mapping[str, Tensor] | None],
+) -> tuple[list[Tensor], set[str]]:
+    """Squared norms (n, k) by weighting over the parameters that go by formula or by copies, and their names."""
+    values, calls, copies = _evaluated(network, layers, inputs, scalars)
     # Each once, on examples along the first axis.
     layers = [
         layer
@@ -132,78 +122,154 @@ def _by_layers(
     ]
     forms = {layer: LayerForm(layer, calls[layer][0][0]) for layer in layers}
 
-    def gradients_of(
-        scalar: Tensor, extra: list[nn.Parameter]
-    ) -> tuple[dict[nn.Module, Tensor | None], dict[int, Tensor | None]]:
+    def gradients_of(scalar: Tensor, extra: Sequence[Tensor]) -> tuple[Gradients, list[Tensor | None]]:
         outputs = [calls[layer][0][1] for layer in layers]
         if not outputs and not extra:
-            return {}, {}
+            return {}, []
         found = torch.autograd.grad(scalar, [*outputs, *extra], retain_graph=True, allow_unused=True)
-        return dict(zip(layers, found)), dict(zip(map(id, extra), found[len(outputs) :]))
+        return dict(zip(layers, found)), list(found[len(outputs) :])
 
     weights = torch.randn(values.shape[1], generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     parameters = [p for layer in layers for p in layer.parameters(recurse=False)]
-    mixed, summed = gradients_of((values * weights.to(values)).sum(), parameters)
+    mixed, found = gradients_of((values * weights.to(values)).sum(), [*parameters, *copies.values()])
+    summed = dict(zip(map(id, parameters), found))
     layers = [layer for layer in layers if forms[layer].agrees(layer, mixed[layer], summed)]
-    layers = _right_for_one(network, layers, forms, mixed, inputs, scalars, weights)
+    of_copies = dict(zip(copies, found[len(parameters) :]))
+    layers, names = _right_for_one(network, layers, forms, (mixed, of_copies), inputs, scalars, weights)
+    copies = {name: copies[name] for name in names}
+    owned = {id(p) for layer in layers for p in layer.parameters(recurse=False)}
+    by_name = dict(network.named_parameters())
+    by_id = [None if w is None else {id(by_name[name]): t for name, t in w.items()} for w in weightings]
     count = values.shape[1]
     totals = [torch.zeros(count, len(inputs), dtype=torch.float64, device=inputs.device) for _ in weightings]
     size = sum(calls[layer][0][1].numel() for layer in layers)
     together = max(1, min(count, int(TOGETHER // max(1, size))))
     for start in range(0, count, together):
         some = range(start, min(start + together, count))
-        found = [gradients_of(values[:, k].sum(), [])[0] for k in some]
+        parts = [gradients_of(values[:, k].sum(), list(copies.values())) for k in some]
         for layer in layers:
-            own = [one[layer] for one in found]
+            own = [gradients[layer] for gradients, _ in parts]
             here = [i for i, gradient in enumerate(own) if gradient is not None]
             if here:
-                norms = forms[layer].squared_norms([g for g in own if g is not None], weightings)
+                norms = forms[layer].squared_norms([g for g in own if g is not None], by_id)
                 for total, squares in zip(totals, norms):
                     total[[start + i for i in here]] += squares
-    return [total.T for total in totals], layers
+        for k, (_, rest) in zip(some, parts):
+            used = {name: g for name, g in zip(copies, rest) if g is not None}
+            for total, squares in zip(totals, _squares(used, weightings) if used else []):
+                total[k] += squares
+    return [total.T for total in totals], {n for n, p in by_name.items() if id(p) in owned} | set(copies)
+
+
+def _evaluated(
+    network: nn.Module, layers: list[nn.Module], inputs: Tensor, scalars: Scalars
+) -> tuple[Tensor, Calls, Copies]:
+    """The scalars, inputs and outputs of the layers, and copies of parameters that examples share.
+
+    Such are parameters (1, ...) of no layer with a formula, which broadcast over examples (position embeddings,
+    class tokens). There are no copies where the network does not compute the same with one for each example.
+
+    Returns:
+        Scalars (n, k), calls by layer, copies by name.
+
+    Raises:
+        OutOfMemoryError: there is no room for them.
+    """
+    calls: Calls = {}
+
+    def remember(module: nn.Module, args: tuple[Tensor, ...], output: Tensor) -> Tensor:
+        calls.setdefault(module, []).append((args[0].detach().clone(), output))
+        return output.clone()  # an in-place activation changes the copy, not what is differentiated here
+
+    def evaluated(copies: Copies) -> Tensor:
+        calls.clear()
+        handles = [layer.register_forward_hook(remember) for layer in layers]
+        try:
+            with torch.enable_grad(), plain_kernels(own_type(network)), holding(network, copies):
+                return scalars(network(inputs))
+        finally:
+            for handle in handles:
+                handle.remove()
+
+    n, owned = len(inputs), {id(p) for layer in layers for p in layer.parameters(recurse=False)}
+    copies = {
+        name: p.detach().expand(n, *p.shape[1:]).clone().requires_grad_()
+        for name, p in network.named_parameters()
+        if n > 1 and id(p) not in owned and p.dim() > 1 and len(p) == 1
+    }
+    if copies:
+        try:
+            values = evaluated(copies)
+            with torch.no_grad(), plain_kernels(own_type(network)):
+                plain = scalars(network(inputs))
+            tolerance = 1e-9 if own_type(network) == torch.float64 else 1e-4
+            if values.shape == plain.shape and torch.allclose(values, plain, tolerance, tolerance):
+                return values, calls, copies
+        except torch.OutOfMemoryError:
+            raise
+        except (RuntimeError, ValueError, AssertionError):  # a shape that the network did not expect
+            pass
+    return evaluated({}), calls, {}
 
 
 def _right_for_one(
     network: nn.Module,
     layers: list[nn.Module],
     forms: dict[nn.Module, LayerForm],
-    mixed: dict[nn.Module, Tensor | None],
+    mixed: tuple[Gradients, dict[str, Tensor | None]],
     inputs: Tensor,
     scalars: Scalars,
     weights: Tensor,
-) -> list[nn.Module]:
-    """Layers whose formula gives the gradient of single examples too.
+) -> tuple[list[nn.Module], list[str]]:
+    """Layers and copies whose gradients are those of single examples too.
 
     Sums over all examples agree whatever the first axis means; so the first and the last are evaluated alone.
+    `mixed`: gradients of a random combination of all scalars, in the layers' outputs and in the copies.
 
     Returns:
-        Those layers, in order.
+        Those layers, in order, and those copies.
     """
-    kept = list(layers)
+    kept, names = list(layers), list(mixed[1])
+    by_name = dict(network.named_parameters())
     for i in {0, len(inputs) - 1}:
         with torch.enable_grad(), plain_kernels(own_type(network)):
             values = scalars(network(inputs[i : i + 1]))
             parameters = [p for layer in kept for p in layer.parameters(recurse=False)]
+            parameters += [by_name[name] for name in names]
             if not parameters:
-                return kept
+                return kept, names
             single = (values * weights.to(values)).sum()
             if not single.requires_grad:
-                return kept
+                return kept, names
             found = torch.autograd.grad(single, parameters, allow_unused=True, materialize_grads=True)
         squares = dict(zip(map(id, parameters), [float(g.double().pow(2).sum()) for g in found]))
-        right = []
-        for layer in kept:
-            expected = sum(squares[id(p)] for p in layer.parameters(recurse=False))
-            gradient = mixed[layer]
-            by_form = 0.0
-            if gradient is not None:
-                norms = forms[layer].squared_norms([gradient], [None])[0][0]
-                by_form = float(norms[i]) if len(norms) == len(inputs) else float("nan")
+
+        def right(expected: float, gradient: Tensor | None, norms: Tensor | None, i: int = i) -> bool:
+            """Whether the norm of example i alone is that by formula."""
+            own = 0.0
+            if gradient is not None and norms is not None:
+                own = float(norms[i]) if len(norms) == len(inputs) else float("nan")
             tolerance = 1e-6 if gradient is not None and gradient.dtype == torch.float64 else 1e-2
-            if abs(by_form - expected) <= tolerance * max(expected, by_form) + 1e-12:
-                right.append(layer)
-        kept = right
-    return kept
+            return abs(own - expected) <= tolerance * max(expected, own) + 1e-12
+
+        def norms_of(layer: nn.Module) -> Tensor | None:
+            gradient = mixed[0][layer]
+            return None if gradient is None else forms[layer].squared_norms([gradient], [None])[0][0]
+
+        kept = [
+            layer
+            for layer in kept
+            if right(
+                sum(squares[id(p)] for p in layer.parameters(recurse=False)), mixed[0][layer], norms_of(layer)
+            )
+        ]
+        names = [
+            name
+            for name in names
+            for g in [mixed[1][name]]
+            if right(squares[id(by_name[name])], g, None if g is None else _squares({name: g}, [None])[0])
+        ]
+    return kept, names
 
 
 def _by_vmap(

@@ -17,9 +17,10 @@ KEPT_NUMBERS = 5e7  # of all products together, which are kept up to that
 
 
 class Residual:
-    """v -> R v at the network's parameters: the Hessian of r . f(theta), r = dL / df held fixed, by double backward.
+    """v -> R v at the network's parameters, by double backward.
 
-    Graphs are built once and kept up to `KEPT_EXAMPLES` examples.
+    R is the Hessian of r . f(theta), r = dL / df held fixed. Graphs are built once and kept up to `KEPT_EXAMPLES`
+    examples.
     """
 
     def __init__(self, landscape: Landscape):
@@ -53,7 +54,10 @@ class Residual:
         return parameters, found
 
     def product(self, vector: Tensor) -> Tensor:
-        """R v (d,) in the vector's type.
+        """R v for v (d,).
+
+        Returns:
+            (d,) in the vector's type.
 
         Raises:
             NotDefined: it is not finite.

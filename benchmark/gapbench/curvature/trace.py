@@ -86,8 +86,8 @@ def hessian_trace(
     Exact and free of probes for networks that are piecewise affine in each parameter tensor (tr H = tr G).
     Exact by d Hessian products if d <= `probes`, or d <= `exact_below` and the products are cheap
     (`ALWAYS_EXACT`, `EXACT_OPERATIONS`). Otherwise tr G exactly plus Hutchinson's estimate of tr(H - G) with
-    `probes` Rademacher vectors, those of `pairs` if given; the standard error covers these (not the choice of examples) and is
-    absolute. Where single examples have no gradients of their own, Hutchinson's estimate of tr H.
+    `probes` Rademacher vectors, those of `pairs` if given; the standard error covers these (not the choice of
+    examples) and is absolute. Where single examples have no gradients of their own, Hutchinson's estimate of tr H.
 
     Returns:
         The trace, its standard error and the method.

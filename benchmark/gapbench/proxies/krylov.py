@@ -37,7 +37,7 @@ def lanczos_of(context: Context) -> Lanczos:
 
 def sphere_control(context: Context, samples: int, horizontal: bool) -> Control | None:
     """The control variate of an average over the sphere, of the horizontal space or of all; None without help."""
-    from gapbench.curvature.averages import Control, on_spheres
+    from gapbench.curvature.averages import on_spheres
     from gapbench.curvature.sharpness import identity
 
     def make(basis: Tensor, form: Tensor) -> Control:

@@ -36,9 +36,9 @@ def tangent_trace(
     Differentiating g(theta)' t_l(theta) = 0 along t_k gives t_k' H t_l = -g' (D t_l) t_k. Where all symmetries
     are rescalings and shifts ("identity") that needs only the gradient. Otherwise exact by Hessian products
     along a basis where that takes at most `EXACT_SIZE` and no more than 4 `probes` of them ("basis"), else an
-    average over the vectors z of `probes`, u = (1 - P) z, of u' R z, R what the Gauss-Newton matrix leaves out of H:
-    outputs do not change along u, so that u' G z = 0. Both are small where the gradient is. Where R cannot be told
-    from G, of u' H u.
+    average over the vectors z of `probes`, u = (1 - P) z, of u' R z, R what the Gauss-Newton matrix leaves out
+    of H: outputs do not change along u, so that u' G z = 0. Both are small where the gradient is. Where R cannot be
+    told from G, of u' H u.
 
     Returns:
         The trace, its standard error and which of the methods gave it.

@@ -53,7 +53,7 @@ def _balanced(name: str, base: Callable[..., Estimate]) -> Callable[..., Estimat
 
 
 for _name, _base in BASES.items():
-    # 2: folding at layers with several readers. 3: the part of the trace along the orbit from probes of its own seed.
+    # 2: folding at layers with several readers. 3: the part of the trace along the orbit from probes of its own.
     # 4: ascents that end early, averages with a control variate, probes of one seed for all traces.
     _version = 4
     _reference = "Kempf and Ness 1979; balanced representative"
