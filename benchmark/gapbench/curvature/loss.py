@@ -6,9 +6,7 @@ loss is refused, Hessian products that are not the derivative of the gradient ar
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor, nn
@@ -19,10 +17,10 @@ from gapbench.computation.tracing import plain_kernels
 from gapbench.curvature.backward import gradient_of, with_parameters_of
 from gapbench.curvature.derivatives import LARGE, DerivativeDefects, Functional, examine
 from gapbench.curvature.heads import check_loss, gauss_newton_scalars, per_example_loss
+from gapbench.curvature.memory import Memory
 from gapbench.curvature.precision import agree, refuse_half
 from gapbench_base.errors import GapbenchError, NotDefined
 
-Found = TypeVar("Found")
 CHUNK = 128
 KEPT_EXAMPLES = 512  # graphs of the gradient are kept between Hessian products up to this many examples
 EXAMINED = 32  # examples on which gradients are tested; of networks with many parameters a quarter
@@ -31,7 +29,7 @@ STEPS = (1e-5, 1e-6, 1e-7, 1e-8)  # of differences of gradients, relative to the
 AGREEMENT = 1e-4  # of differences over two steps
 
 
-class Landscape:
+class Landscape(Memory):
     """L(theta) = mean per-example loss of a network in eval mode on fixed data; theta (d,) is flat.
 
     The order of theta is that of `network.parameters()`, each row-major. The network itself is never changed.
@@ -40,6 +38,7 @@ class Landscape:
     """
 
     def __init__(self, network: nn.Module, inputs: Tensor, targets: Tensor, loss: str, chunk: int = CHUNK):
+        super().__init__()
         check_loss(loss)
         self.model, self.loss = network, loss
         self.inputs, self.targets = inputs, targets
@@ -58,29 +57,6 @@ class Landscape:
         self.trusted: Landscape | None = None
         self._fine: Landscape | None = None
         self._precise_inside = False
-        self._remembered: dict[str, tuple[Any, float]] = {}
-        self.reused = 0.0
-
-    def remembered(self, key: str, compute: Callable[[], Found], seconds: float | None = None) -> Found:
-        """What `compute` gave the first time; it must depend on the landscape alone.
-
-        `reused` counts the seconds that it took, or `seconds`, each time that it is known already.
-
-        Returns:
-            That value.
-        """
-        if key in self._remembered:
-            self.reused += self._remembered[key][1]
-        else:
-            started = time.perf_counter()
-            value = compute()
-            self._remembered[key] = (value, time.perf_counter() - started if seconds is None else seconds)
-        found: Found = self._remembered[key][0]
-        return found
-
-    def remembers(self, key: str) -> bool:
-        """Whether that is known already."""
-        return key in self._remembered
 
     def theta(self) -> Tensor:
         """The network's parameters as a new flat vector (d,)."""
