@@ -55,14 +55,13 @@ def on_spheres(basis: Tensor, form: Tensor, projection: Projection, left: int, d
     return Control(basis, form, 0.5 * float((form * (basis @ images.T)).sum()) / left)
 
 
-def relative(basis: Tensor, form: Tensor, sizes: Tensor, variance: float) -> Control:
-    """For perturbations `sizes` * xi (d,) with independent xi_i of mean 0 and that variance at radius 1.
+def independent(basis: Tensor, form: Tensor, variance: float) -> Control:
+    """For perturbations (d,) of independent entries with mean 0 and that variance at radius 1.
 
     Returns:
-        The control variate in terms of xi.
+        The control variate.
     """
-    scaled = basis * sizes.double()
-    return Control(scaled, form, 0.5 * variance * float((form * (scaled @ scaled.T)).sum()))
+    return Control(basis, form, 0.5 * variance * float((form * (basis @ basis.T)).sum()))
 
 
 def average(

@@ -16,23 +16,34 @@ if TYPE_CHECKING:
     from gapbench.proxies.context import Context
 
 PRODUCTS = 8  # Hessian products from which the control variate of averages is made
+RELATIVE_PRODUCTS = 4  # the same for relative averages, which nothing else uses
 
 
 def lanczos_of(context: Context) -> Lanczos:
     """The Lanczos basis of the loss Hessian that all proxies share, from a random start."""
+    return context.shared("lanczos", lambda: _begun(context, "lanczos", context.landscape.hessian_product))
+
+
+def _relative_lanczos(context: Context) -> Lanczos:
+    """The same in coordinates relative to each parameter, which makes it an invariant of rescalings."""
+    sizes = context.landscape.theta().abs()
+
+    def product(vector: Tensor) -> Tensor:
+        return sizes * context.landscape.hessian_product(sizes * vector)
+
+    return context.shared("relative lanczos", lambda: _begun(context, "relative lanczos", product))
+
+
+def _begun(context: Context, name: str, product: Callable[[Tensor], Tensor]) -> Lanczos:
     import torch
 
     from gapbench.computation.eigenvalue import Lanczos
     from gapbench_base.seeds import named_seed
 
-    def begin() -> Lanczos:
-        landscape = context.landscape
-        generator = torch.Generator().manual_seed(named_seed("lanczos", ascent_seed(context)))
-        draw = torch.randn(landscape.dimension, generator=generator, dtype=torch.float64)
-        start = draw.to(device=landscape.device, dtype=landscape.dtype)
-        return Lanczos(landscape.hessian_product, start)
-
-    return context.shared("lanczos", begin)
+    landscape = context.landscape
+    generator = torch.Generator().manual_seed(named_seed(name, ascent_seed(context)))
+    draw = torch.randn(landscape.dimension, generator=generator, dtype=torch.float64)
+    return Lanczos(product, draw.to(device=landscape.device, dtype=landscape.dtype))
 
 
 def sphere_control(context: Context, samples: int, horizontal: bool) -> Control | None:
@@ -47,21 +58,26 @@ def sphere_control(context: Context, samples: int, horizontal: bool) -> Control 
         symmetry = context.symmetry
         return on_spheres(basis, form, symmetry.project, left - symmetry.dimension, dtype)
 
-    return _control(context, samples, "horizontal" if horizontal else "all", make)
+    return _control(context, samples, "horizontal" if horizontal else "all", make, lanczos_of, PRODUCTS)
 
 
 def relative_control(context: Context, samples: int, variance: float) -> Control | None:
     """The control variate of an average over perturbations relative to each parameter; None without help."""
-    from gapbench.curvature.averages import relative
+    from gapbench.curvature.averages import independent
 
-    sizes = context.landscape.theta().abs()
-    return _control(
-        context, samples, f"relative {variance!r}", lambda basis, form: relative(basis, form, sizes, variance)
-    )
+    def make(basis: Tensor, form: Tensor) -> Control:
+        return independent(basis, form, variance)
+
+    return _control(context, samples, f"relative {variance!r}", make, _relative_lanczos, RELATIVE_PRODUCTS)
 
 
 def _control(
-    context: Context, samples: int, kind: str, make: Callable[[Tensor, Tensor], Control]
+    context: Context,
+    samples: int,
+    kind: str,
+    make: Callable[[Tensor, Tensor], Control],
+    lanczos: Callable[[Context], Lanczos],
+    products: int,
 ) -> Control | None:
     """None where there are too few samples, or derivatives are wrong or to be had as differences only."""
     import torch
@@ -78,9 +94,9 @@ def _control(
             findings = landscape.findings
             if findings.gradient is not None or findings.hessian is not None:
                 return None
-            found = lanczos_of(context)
+            found = lanczos(context)
             used = found.products
-            basis, form = found.form(PRODUCTS)
+            basis, form = found.form(products)
             context.charge(sum(found.seconds[: min(used, len(basis))]))
             return make(basis, form)
         except torch.OutOfMemoryError:
