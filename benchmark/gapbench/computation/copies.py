@@ -27,6 +27,9 @@ def copied(network: nn.Module) -> nn.Module:
     return copy.deepcopy(network, memo)
 
 
+DRAWN = 99_991  # random numbers for one tensor, at most; a prime, so that rows of a matrix differ
+
+
 @contextlib.contextmanager
 def holding(network: nn.Module, tensors: Mapping[str, Tensor]) -> Iterator[None]:
     """The network with other parameters and buffers, by the names of `named_parameters` and `named_buffers`.
@@ -57,6 +60,13 @@ def holding(network: nn.Module, tensors: Mapping[str, Tensor]) -> Iterator[None]
             module._flat_weights = weights
 
 
+def _noise(like: Tensor, scale: float, generator: torch.Generator) -> Tensor:
+    """Random numbers of a tensor's shape and type; in large ones the same come again."""
+    count = min(like.numel(), DRAWN)
+    draw = (scale * torch.randn(count, generator=generator, dtype=torch.float64)).to(like)
+    return draw.repeat(-(-like.numel() // count))[: like.numel()].reshape(like.shape)
+
+
 def check_copies(network: nn.Module, inputs: Tensor) -> None:
     """Refuse networks whose deep copy does not compute with its own parameters.
 
@@ -80,9 +90,8 @@ def check_copies(network: nn.Module, inputs: Tensor) -> None:
         with torch.no_grad():
             for p in other.parameters():
                 if p.is_floating_point() and p.numel():
-                    scale = size * float(p.double().pow(2).mean().sqrt()) + 1e-3
-                    draw = scale * torch.randn(p.shape, generator=generator, dtype=torch.float64)
-                    p.add_(draw.to(device=p.device, dtype=p.dtype))
+                    norm = float(torch.linalg.vector_norm(p.reshape(-1), dtype=torch.float64))
+                    p.add_(_noise(p, size * norm / p.numel() ** 0.5 + 1e-3, generator))
             tensors = {**dict(other.named_parameters()), **dict(other.named_buffers())}
             held = {k: t.detach().clone() for k, t in tensors.items()}
             try:

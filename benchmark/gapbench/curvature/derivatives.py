@@ -35,12 +35,14 @@ SMALLEST = 1e-3  # parameters of a smaller norm are moved as if they had this on
 class DerivativeDefects:
     """What is wrong with the gradient and with Hessian products, None where they passed.
 
-    `kink`: at these parameters outputs have one, so that derivatives are those of one of its sides.
+    `kink`: at these parameters outputs have one, so that derivatives are those of one of its sides. `blind`: some
+    tensor is zero, or no output depends on it to first order (behind a head of zeros), so that little is seen here.
     """
 
     gradient: str | None
     hessian: str | None
     kink: bool = False
+    blind: bool = True
 
     def require_gradient(self) -> None:
         """Raise `NotDefined` where the gradient is wrong."""
@@ -61,13 +63,16 @@ class Functional:
     product: Callable[[Tensor], Tensor]
 
 
-def examine(functional: Functional, theta: Tensor, sizes: Sequence[int]) -> DerivativeDefects:
+def examine(
+    functional: Functional, closely: Functional, theta: Tensor, sizes: Sequence[int]
+) -> DerivativeDefects:
     """Test derivatives at `theta` (d,) along random directions, along the gradient, and in single tensors.
 
     In float64 if at all possible, since in float32 only gross errors can be told from rounding.
 
     Args:
         functional: what is differentiated.
+        closely: the same for fewer examples, on which single tensors and second derivatives are tested.
         theta: (d,).
         sizes: numbers of parameters in each tensor. A tensor whose gradient is small beside the others' is compared
             with its own.
@@ -95,6 +100,8 @@ def examine(functional: Functional, theta: Tensor, sizes: Sequence[int]) -> Deri
             return DerivativeDefects(None, None, True)
         if found is not None:
             return DerivativeDefects(found, None)
+    if closely is not functional:
+        base, slope = closely.outputs(theta), closely.gradient(theta)
     starts = [0, *torch.tensor(list(sizes)).cumsum(0).tolist()]
     parts = PARTS if len(theta) <= LARGE else PARTS // 4
     order = torch.randperm(len(sizes), generator=generator)[:parts].tolist()
@@ -105,13 +112,17 @@ def examine(functional: Functional, theta: Tensor, sizes: Sequence[int]) -> Deri
         way[inside] = (draw / draw.norm()).to(theta)
         own = max(float(theta[inside].norm()), SMALLEST)
         near = [own * h for h in STEPS[theta.dtype]]
-        found = _slope_along(functional, base, slope, theta, way, near, slope[inside])
+        found = _slope_along(closely, base, slope, theta, way, near, slope[inside])
         if found == "kink":
             return DerivativeDefects(None, None, True)
         if found is not None:
             return DerivativeDefects(found, None)
-    wrong = _hessian_complaint(functional, slope, base, theta, (u, v, along), steps)
-    return DerivativeDefects(None, None, True) if wrong == "kink" else DerivativeDefects(None, wrong)
+    wrong = _hessian_complaint(closely, slope, base, theta, (u, v, along), steps)
+    if wrong == "kink":
+        return DerivativeDefects(None, None, True)
+    tensors = zip(torch.split(theta, list(sizes)), torch.split(slope, list(sizes)))
+    blind = any(not (bool(part.any()) and bool(own.any())) for part, own in tensors)
+    return DerivativeDefects(None, wrong, blind=blind)
 
 
 def _difference(functional: Functional, a: Tensor, b: Tensor) -> tuple[float, float]:

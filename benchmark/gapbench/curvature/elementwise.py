@@ -15,6 +15,7 @@ class ElementwiseLandscape:
         self.landscape = landscape
         self.origin = landscape.theta()
         self.sizes = self.origin.abs()
+        self.dtype = landscape.dtype
 
     def theta(self) -> Tensor:
         """The network's own parameters: xi = 0."""

@@ -126,7 +126,9 @@ def gauss_newton_scalars(outputs: Tensor, target_shape: tuple[int, ...], loss: s
     """Scalars s of the outputs with sum_k |grad s_k|^2 the Gauss-Newton matrix's trace.
 
     Squared loss: the outputs. Cross-entropy with probabilities p (held fixed) at each of P positions:
-    sqrt(p_c / P) (f_c - p . f), since diag(p) - p p' = sum_c p_c (e_c - p)(e_c - p)'.
+    diag(p) - p p' is the variance of a class drawn from p, which splits into C - 1 parts, each class against
+    all later ones: sqrt(p_c r_c / (p_c + r_c) / P) (f_c - m_c), r_c the probability of the later classes, m_c
+    their mean of f.
 
     Returns:
         (n, K) float64.
@@ -136,5 +138,14 @@ def gauss_newton_scalars(outputs: Tensor, target_shape: tuple[int, ...], loss: s
         return outputs.reshape(len(outputs), -1)
     logits = class_logits(outputs, target_shape)
     p = torch.softmax(logits.detach(), dim=2)
-    centred = logits - (p * logits).sum(dim=2, keepdim=True)
-    return ((p / logits.shape[1]).sqrt() * centred).reshape(len(outputs), -1)
+
+    def later(values: Tensor) -> Tensor:
+        """Sums over the classes after each but the last, from the last on: small ones keep their digits."""
+        return values.flip(2).cumsum(2).flip(2)[:, :, 1:]
+
+    own, rest = p[:, :, :-1], later(p)
+    whole = own + rest
+    some = rest > 0
+    mean = later(p * logits) / torch.where(some, rest, torch.ones_like(rest))
+    variance = torch.where(some, own * rest / torch.where(some, whole, torch.ones_like(whole)), 0.0)
+    return ((variance / logits.shape[1]).sqrt() * (logits[:, :, :-1] - mean)).reshape(len(outputs), -1)

@@ -17,17 +17,19 @@ from gapbench.computation.tracing import plain_kernels
 from gapbench.curvature.backward import gradient_of, with_parameters_of
 from gapbench.curvature.derivatives import LARGE, DerivativeDefects, Functional, examine
 from gapbench.curvature.heads import check_loss, gauss_newton_scalars, per_example_loss
+from gapbench.curvature.memory import Memory
 from gapbench.curvature.precision import agree, refuse_half
 from gapbench_base.errors import GapbenchError, NotDefined
 
 CHUNK = 128
 KEPT_EXAMPLES = 512  # graphs of the gradient are kept between Hessian products up to this many examples
-EXAMINED = 32  # examples on which derivatives are tested; of networks with many parameters a quarter
+EXAMINED = 32  # examples on which gradients are tested; of networks with many parameters a quarter
+CLOSELY = 8  # of them those on which single tensors and second derivatives are
 STEPS = (1e-5, 1e-6, 1e-7, 1e-8)  # of differences of gradients, relative to the size of the parameters
 AGREEMENT = 1e-4  # of differences over two steps
 
 
-class Landscape:
+class Landscape(Memory):
     """L(theta) = mean per-example loss of a network in eval mode on fixed data; theta (d,) is flat.
 
     The order of theta is that of `network.parameters()`, each row-major. The network itself is never changed.
@@ -36,6 +38,7 @@ class Landscape:
     """
 
     def __init__(self, network: nn.Module, inputs: Tensor, targets: Tensor, loss: str, chunk: int = CHUNK):
+        super().__init__()
         check_loss(loss)
         self.model, self.loss = network, loss
         self.inputs, self.targets = inputs, targets
@@ -51,6 +54,7 @@ class Landscape:
         self.chunk = len(inputs) if self.mixed is not None else max(1, chunk)
         self._kept: list[tuple[list[Tensor], list[Tensor]]] | None = None
         self._findings: DerivativeDefects | None = None
+        self.trusted: Landscape | None = None
         self._fine: Landscape | None = None
         self._precise_inside = False
 
@@ -111,14 +115,18 @@ class Landscape:
     def findings(self) -> DerivativeDefects:
         """What testing the derivatives showed; tested once. Raises `NotDefined` for lower precision inside.
 
-        At a kink (units exactly at zero) the same computation is tested at parameters a little off.
+        At a kink (units exactly at zero), and where some tensor is zero or without effect, the same computation is
+        tested at parameters a little off.
         """
+        if self._findings is None and self.trusted is not None:
+            self._findings = self.trusted.findings
         if self._findings is None:
             self.require_precision()
-            tested = self._for_testing()
-            here = tested.examined()
-            if here.gradient is None:
-                here = tested.examined_aside(here)
+            tested = self._for_testing(EXAMINED)
+            closely = tested if len(tested.inputs) <= CLOSELY else self._for_testing(CLOSELY)
+            here = tested.examined(closely)
+            if here.gradient is None and (here.kink or here.blind):
+                here = closely.examined_aside(here)
             self._findings = here
         return self._findings
 
@@ -139,22 +147,31 @@ class Landscape:
                     scale = size * float(p.double().pow(2).mean().sqrt()) + 1e-2 * size
                     noise = scale * torch.randn(p.shape, generator=generator, dtype=torch.float64)
                     p.add_(noise.to(device=p.device, dtype=p.dtype))
-            aside = Landscape(moved, self.inputs, self.targets, self.loss, self.chunk).examined()
+            there = Landscape(moved, self.inputs, self.targets, self.loss, self.chunk)
+            aside = there.examined(there)
             if not aside.kink:
                 return DerivativeDefects(aside.gradient, here.hessian or aside.hessian, here.kink)
             if not here.kink:
                 return here
         raise NotDefined("kinks lie so close to each other that derivatives cannot be tested")
 
-    def examined(self) -> DerivativeDefects:
-        """Derivatives tested at the network's own parameters on all examples."""
+    def examined(self, closely: Landscape) -> DerivativeDefects:
+        """Gradients tested at the network's own parameters on all examples, and what costs more on `closely`."""
         functional = _OutputFunctional(self.model, self.inputs, self.targets, self.loss, self.chunk)
-        return examine(functional.described(), functional.theta(), functional.sizes)
+        described = near = functional.described()
+        if closely is not self:
+            network, x, y = closely.model, closely.inputs, closely.targets
+            near = _OutputFunctional(network, x, y, self.loss, self.chunk).described()
+        return examine(described, near, functional.theta(), functional.sizes)
 
-    def _for_testing(self) -> Landscape:
+    def trust(self, other: Landscape) -> None:
+        """Take over what tests of the derivatives of the same computation at other parameters have shown."""
+        self.trusted = other
+
+    def _for_testing(self, count: int) -> Landscape:
         """A float64 copy on a few examples; the network itself where it cannot be evaluated in float64."""
         n = len(self.inputs)
-        few = self._few()
+        few = self._few(count)
         if self.dtype == torch.float64 and len(few) == n:
             return self
         inputs, targets = self.inputs[few], self.targets[few]
@@ -167,10 +184,10 @@ class Landscape:
             return Landscape(self.model, inputs, targets, self.loss, self.chunk)
         return tested
 
-    def _few(self) -> Tensor:
+    def _few(self, count: int = EXAMINED) -> Tensor:
         """Positions of examples for tests, from the first to the last; all where they belong together."""
         n = len(self.inputs)
-        count = EXAMINED if self.dimension <= LARGE else EXAMINED // 4
+        count = count if self.dimension <= LARGE else min(count, EXAMINED // 4)
         whole = self.mixed is not None or n <= count
         few = torch.arange(n) if whole else torch.linspace(0, n - 1, count).long()
         return few.to(self.inputs.device)
@@ -268,32 +285,34 @@ class Landscape:
         parts = torch.split(vector, self.sizes)
         vectors = [p.reshape(s) for p, s in zip(parts, self.shapes)]
         for parameters, gradients in self._gradient_graphs():
-            pairs = [(g, v) for g, v in zip(gradients, vectors) if g.requires_grad]
-            if not pairs:
-                continue
-
-            def product(
-                _: nn.Module,
-                pairs: list[tuple[Tensor, Tensor]] = pairs,
-                parameters: list[Tensor] = parameters,
-            ) -> list[Tensor]:
-                return list(
-                    torch.autograd.grad(
-                        [g for g, _ in pairs],
-                        parameters,
-                        grad_outputs=[v for _, v in pairs],
-                        retain_graph=True,
-                        allow_unused=True,
-                        materialize_grads=True,
-                    )
-                )
-
-            with plain_kernels(self.dtype):
-                products = with_parameters_of(self.model, dict(zip(self.names, parameters)), product)
-            result += torch.cat([p.reshape(-1) for p in products])
+            result += self.vector_product(parameters, gradients, vectors)
         if not bool(result.isfinite().all()):
             raise NotDefined("a Hessian product is not finite")
         return result.detach()
+
+    def vector_product(
+        self, parameters: list[Tensor], gradients: list[Tensor], vectors: list[Tensor]
+    ) -> Tensor:
+        """Derivative (d,) of gradients . vectors, by tensor, in the parameters that their graph hangs on."""
+        pairs = [(g, v) for g, v in zip(gradients, vectors) if g.requires_grad]
+        if not pairs:
+            return torch.zeros(self.dimension, dtype=vectors[0].dtype, device=self.device)
+
+        def product(_: nn.Module) -> list[Tensor]:
+            return list(
+                torch.autograd.grad(
+                    [g for g, _ in pairs],
+                    parameters,
+                    grad_outputs=[v for _, v in pairs],
+                    retain_graph=True,
+                    allow_unused=True,
+                    materialize_grads=True,
+                )
+            )
+
+        with plain_kernels(self.dtype):
+            products = with_parameters_of(self.model, dict(zip(self.names, parameters)), product)
+        return torch.cat([p.reshape(-1) for p in products])
 
     def _gradient_graphs(self) -> Iterator[tuple[list[Tensor], list[Tensor]]]:
         if self._kept is not None:

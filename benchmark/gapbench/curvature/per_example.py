@@ -8,8 +8,7 @@ gradient need be stored. A convolution is the same on unfolded inputs.
 from __future__ import annotations
 
 import functools
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -19,49 +18,59 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from gapbench.computation.copies import holding
 from gapbench.computation.tracing import own_type, plain_kernels
 from gapbench.curvature.backward import with_parameters_of
+from gapbench.curvature.layer_forms import HELD, LayerForm
 
+TOGETHER = 1e8  # numbers in gradients of layers' outputs that are held at once
+Gradients = dict[nn.Module, Tensor | None]
 Scalars = Callable[[Tensor], Tensor]  # outputs (n, ...) -> (n, k): k scalars of each example
-HELD = 2e8  # numbers in per-example gradients that are held at once
 
 
-def squared_gradient_norms(network: nn.Module, inputs: Tensor, scalars: Scalars, chunk: int = 64) -> Tensor:
-    """Squared norms |d s_ij / d theta|^2 for k scalar functions of each example's output.
+def squared_gradient_norms(
+    network: nn.Module,
+    inputs: Tensor,
+    scalars: Scalars,
+    chunk: int = 64,
+    weights: Mapping[str, Tensor] | None = None,
+) -> Tensor:
+    """Squared norms |w * (d s_ij / d theta)|^2 for k scalar functions of each example's output.
+
+    `weights`: elementwise w by parameter name, 1 by default. See `squared_norms_by_weights`.
+
+    Returns:
+        (n, k) in float64.
+    """
+    return squared_norms_by_weights(network, inputs, scalars, chunk, [weights])[0]
+
+
+def squared_norms_by_weights(
+    network: nn.Module,
+    inputs: Tensor,
+    scalars: Scalars,
+    chunk: int,
+    weightings: Sequence[Mapping[str, Tensor] | None],
+) -> list[Tensor]:
+    """Squared norms |w * (d s_ij / d theta)|^2 for several w, from the same backward passes.
 
     The network must treat examples separately (eval mode). Parameters of linear, convolutional and
     normalisation layers go by the layer formula. In every chunk it is checked against autograd's gradient of a
-    random combination of all scalars; layers that fail (shared or masked weights, an activation fused into
-    the layer) and all other parameters go by per-example differentiation.
+    random combination of all scalars. Parameters that broadcast over examples get a copy for each. Layers that
+    fail (shared or masked weights, an activation fused into the layer) and all other parameters go by per-example
+    differentiation.
 
     Returns:
-        (n, k) in float64.
+        For each of `weightings` (n, k) in float64; no value depends on the others.
     """
     layers = _layers(network)
-    results = []
+    results: list[list[Tensor]] = [[] for _ in weightings]
     for part in torch.split(inputs, chunk):
-        norms, used = _by_layers(network, layers, part, scalars)
-        covered = {id(p) for layer in used for p in layer.parameters(recurse=False)}
-        rest = {name: p.detach() for name, p in network.named_parameters() if id(p) not in covered}
-        results.append(norms + _by_vmap(network, rest, part, scalars, norms.shape[1]) if rest else norms)
-    return torch.cat(results)
-
-
-def squared_gradient_norms_weighted(
-    network: nn.Module, inputs: Tensor, scalars: Scalars, weights: Mapping[str, Tensor], chunk: int = 64
-) -> Tensor:
-    """Squared norms |w * (d s_ij / d theta)|^2, elementwise `weights` w by parameter name.
-
-    By per-example differentiation: the layer formula has no room for weights.
-
-    Returns:
-        (n, k) in float64.
-    """
-    parameters = {name: p.detach() for name, p in network.named_parameters()}
-    results = []
-    for part in torch.split(inputs, chunk):
-        with torch.no_grad(), plain_kernels(own_type(network)):
-            count = scalars(network(part)).shape[1]
-        results.append(_by_vmap(network, parameters, part, scalars, count, weights))
-    return torch.cat(results)
+        norms, covered = _by_layers(network, layers, part, scalars, weightings)
+        rest = {name: p.detach() for name, p in network.named_parameters() if name not in covered}
+        if rest:
+            others = _by_vmap(network, rest, part, scalars, norms[0].shape[1], weightings)
+            norms = [a + b for a, b in zip(norms, others)]
+        for result, found in zip(results, norms):
+            result.append(found)
+    return [torch.cat(result) for result in results]
 
 
 def _layers(network: nn.Module) -> list[nn.Module]:
@@ -91,23 +100,19 @@ def _has_formula(module: nn.Module) -> bool:
     return isinstance(module, nn.Linear)
 
 
+Calls = dict[nn.Module, list[tuple[Tensor, Tensor]]]
+Copies = dict[str, Tensor]  # of parameters, one for each example
+
+
 def _by_layers(
-    network: nn.Module, layers: list[nn.Module], inputs: Tensor, scalars: Scalars
-) -> tuple[Tensor, list[nn.Module]]:
-    """Squared norms (n, k) over the parameters of `layers`, and those of them that passed the check."""
-    calls: dict[nn.Module, list[tuple[Tensor, Tensor]]] = {}
-
-    def remember(module: nn.Module, args: tuple[Tensor, ...], output: Tensor) -> Tensor:
-        calls.setdefault(module, []).append((args[0].detach().clone(), output))
-        return output.clone()  # an in-place activation changes the copy, not what is differentiated here
-
-    handles = [layer.register_forward_hook(remember) for layer in layers]
-    try:
-        with torch.enable_grad(), plain_kernels(own_type(network)):
-            values = scalars(network(inputs))
-    finally:
-        for handle in handles:
-            handle.remove()
+    network: nn.Module,
+    layers: list[nn.Module],
+    inputs: Tensor,
+    scalars: Scalars,
+    weightings: Sequence[Mapping[str, Tensor] | None],
+) -> tuple[list[Tensor], set[str]]:
+    """Squared norms (n, k) by weighting over the parameters that go by formula or by copies, and their names."""
+    values, calls, copies = _evaluated(network, layers, inputs, scalars)
     # Each once, on examples along the first axis.
     layers = [
         layer
@@ -115,160 +120,156 @@ def _by_layers(
         if len(calls.get(layer, [])) == 1
         and all(t.dim() > 1 and len(t) == len(inputs) for t in calls[layer][0])
     ]
-    forms = {layer: _Form(layer, calls[layer][0][0]) for layer in layers}
+    forms = {layer: LayerForm(layer, calls[layer][0][0]) for layer in layers}
 
-    def gradients_of(
-        scalar: Tensor, extra: list[nn.Parameter]
-    ) -> tuple[dict[nn.Module, Tensor | None], dict[int, Tensor | None]]:
+    def gradients_of(scalar: Tensor, extra: Sequence[Tensor]) -> tuple[Gradients, list[Tensor | None]]:
         outputs = [calls[layer][0][1] for layer in layers]
         if not outputs and not extra:
-            return {}, {}
+            return {}, []
         found = torch.autograd.grad(scalar, [*outputs, *extra], retain_graph=True, allow_unused=True)
-        return dict(zip(layers, found)), dict(zip(map(id, extra), found[len(outputs) :]))
+        return dict(zip(layers, found)), list(found[len(outputs) :])
 
     weights = torch.randn(values.shape[1], generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     parameters = [p for layer in layers for p in layer.parameters(recurse=False)]
-    mixed, summed = gradients_of((values * weights.to(values)).sum(), parameters)
+    mixed, found = gradients_of((values * weights.to(values)).sum(), [*parameters, *copies.values()])
+    summed = dict(zip(map(id, parameters), found))
     layers = [layer for layer in layers if forms[layer].agrees(layer, mixed[layer], summed)]
-    layers = _right_for_one(network, layers, forms, mixed, inputs, scalars, weights)
-    columns: list[Tensor] = []
-    for k in range(values.shape[1]):
-        total = torch.zeros(len(inputs), dtype=torch.float64, device=inputs.device)
-        for layer, gradient in gradients_of(values[:, k].sum(), [])[0].items():
-            if gradient is not None:
-                total += forms[layer].squared_norms(gradient).double()
-        columns.append(total)
-    return torch.stack(columns, dim=1), layers
+    of_copies = dict(zip(copies, found[len(parameters) :]))
+    layers, names = _right_for_one(network, layers, forms, (mixed, of_copies), inputs, scalars, weights)
+    copies = {name: copies[name] for name in names}
+    owned = {id(p) for layer in layers for p in layer.parameters(recurse=False)}
+    by_name = dict(network.named_parameters())
+    by_id = [None if w is None else {id(by_name[name]): t for name, t in w.items()} for w in weightings]
+    count = values.shape[1]
+    totals = [torch.zeros(count, len(inputs), dtype=torch.float64, device=inputs.device) for _ in weightings]
+    size = sum(calls[layer][0][1].numel() for layer in layers)
+    together = max(1, min(count, int(TOGETHER // max(1, size))))
+    for start in range(0, count, together):
+        some = range(start, min(start + together, count))
+        parts = [gradients_of(values[:, k].sum(), list(copies.values())) for k in some]
+        for layer in layers:
+            own = [gradients[layer] for gradients, _ in parts]
+            here = [i for i, gradient in enumerate(own) if gradient is not None]
+            if here:
+                norms = forms[layer].squared_norms([g for g in own if g is not None], by_id)
+                for total, squares in zip(totals, norms):
+                    total[[start + i for i in here]] += squares
+        for k, (_, rest) in zip(some, parts):
+            used = {name: g for name, g in zip(copies, rest) if g is not None}
+            for total, squares in zip(totals, _squares(used, weightings) if used else []):
+                total[k] += squares
+    return [total.T for total in totals], {n for n, p in by_name.items() if id(p) in owned} | set(copies)
+
+
+def _evaluated(
+    network: nn.Module, layers: list[nn.Module], inputs: Tensor, scalars: Scalars
+) -> tuple[Tensor, Calls, Copies]:
+    """The scalars, inputs and outputs of the layers, and copies of parameters that examples share.
+
+    Such are parameters (1, ...) of no layer with a formula, which broadcast over examples (position embeddings,
+    class tokens). There are no copies where the network does not compute the same with one for each example.
+
+    Returns:
+        Scalars (n, k), calls by layer, copies by name.
+
+    Raises:
+        OutOfMemoryError: there is no room for them.
+    """
+    calls: Calls = {}
+
+    def remember(module: nn.Module, args: tuple[Tensor, ...], output: Tensor) -> Tensor:
+        calls.setdefault(module, []).append((args[0].detach().clone(), output))
+        return output.clone()  # an in-place activation changes the copy, not what is differentiated here
+
+    def evaluated(copies: Copies) -> Tensor:
+        calls.clear()
+        handles = [layer.register_forward_hook(remember) for layer in layers]
+        try:
+            with torch.enable_grad(), plain_kernels(own_type(network)), holding(network, copies):
+                return scalars(network(inputs))
+        finally:
+            for handle in handles:
+                handle.remove()
+
+    n, owned = len(inputs), {id(p) for layer in layers for p in layer.parameters(recurse=False)}
+    copies = {
+        name: p.detach().expand(n, *p.shape[1:]).clone().requires_grad_()
+        for name, p in network.named_parameters()
+        if n > 1 and id(p) not in owned and p.dim() > 1 and len(p) == 1
+    }
+    if copies:
+        try:
+            values = evaluated(copies)
+            with torch.no_grad(), plain_kernels(own_type(network)):
+                plain = scalars(network(inputs))
+            tolerance = 1e-9 if own_type(network) == torch.float64 else 1e-4
+            if values.shape == plain.shape and torch.allclose(values, plain, tolerance, tolerance):
+                return values, calls, copies
+        except torch.OutOfMemoryError:
+            raise
+        except (RuntimeError, ValueError, AssertionError):  # a shape that the network did not expect
+            pass
+    return evaluated({}), calls, {}
 
 
 def _right_for_one(
     network: nn.Module,
     layers: list[nn.Module],
-    forms: dict[nn.Module, _Form],
-    mixed: dict[nn.Module, Tensor | None],
+    forms: dict[nn.Module, LayerForm],
+    mixed: tuple[Gradients, dict[str, Tensor | None]],
     inputs: Tensor,
     scalars: Scalars,
     weights: Tensor,
-) -> list[nn.Module]:
-    """Layers whose formula gives the gradient of single examples too.
+) -> tuple[list[nn.Module], list[str]]:
+    """Layers and copies whose gradients are those of single examples too.
 
     Sums over all examples agree whatever the first axis means; so the first and the last are evaluated alone.
+    `mixed`: gradients of a random combination of all scalars, in the layers' outputs and in the copies.
 
     Returns:
-        Those layers, in order.
+        Those layers, in order, and those copies.
     """
-    kept = list(layers)
+    kept, names = list(layers), list(mixed[1])
+    by_name = dict(network.named_parameters())
     for i in {0, len(inputs) - 1}:
         with torch.enable_grad(), plain_kernels(own_type(network)):
             values = scalars(network(inputs[i : i + 1]))
             parameters = [p for layer in kept for p in layer.parameters(recurse=False)]
+            parameters += [by_name[name] for name in names]
             if not parameters:
-                return kept
+                return kept, names
             single = (values * weights.to(values)).sum()
             if not single.requires_grad:
-                return kept
+                return kept, names
             found = torch.autograd.grad(single, parameters, allow_unused=True, materialize_grads=True)
         squares = dict(zip(map(id, parameters), [float(g.double().pow(2).sum()) for g in found]))
-        right = []
-        for layer in kept:
-            expected = sum(squares[id(p)] for p in layer.parameters(recurse=False))
-            gradient = mixed[layer]
-            by_form = 0.0
-            if gradient is not None:
-                norms = forms[layer].squared_norms(gradient)
-                by_form = float(norms[i]) if len(norms) == len(inputs) else float("nan")
+
+        def right(expected: float, gradient: Tensor | None, norms: Tensor | None, i: int = i) -> bool:
+            """Whether the norm of example i alone is that by formula."""
+            own = 0.0
+            if gradient is not None and norms is not None:
+                own = float(norms[i]) if len(norms) == len(inputs) else float("nan")
             tolerance = 1e-6 if gradient is not None and gradient.dtype == torch.float64 else 1e-2
-            if abs(by_form - expected) <= tolerance * max(expected, by_form) + 1e-12:
-                right.append(layer)
-        kept = right
-    return kept
+            return abs(own - expected) <= tolerance * max(expected, own) + 1e-12
 
+        def norms_of(layer: nn.Module) -> Tensor | None:
+            gradient = mixed[0][layer]
+            return None if gradient is None else forms[layer].squared_norms([gradient], [None])[0][0]
 
-class _Form:
-    """One layer's input in the form in which its gradient is an outer product; computed once per chunk."""
-
-    def __init__(self, layer: nn.Module, inputs: Tensor):
-        self.layer = layer
-        self.gram: Tensor | None = None
-        if isinstance(layer, nn.Conv2d):
-            assert not isinstance(layer.padding, str)
-            columns = nn.functional.unfold(
-                inputs, layer.kernel_size, layer.dilation, layer.padding, layer.stride
+        kept = [
+            layer
+            for layer in kept
+            if right(
+                sum(squares[id(p)] for p in layer.parameters(recurse=False)), mixed[0][layer], norms_of(layer)
             )
-            self.inputs = columns.reshape(len(inputs), layer.groups, -1, columns.shape[-1])  # n g i p
-        elif isinstance(layer, nn.Linear):
-            self.inputs = inputs.reshape(len(inputs), -1, layer.in_features).transpose(1, 2)[:, None]
-        elif isinstance(layer, nn.LayerNorm):
-            shape = tuple(layer.normalized_shape)
-            # LayerNorm2d normalises the channels of (n, c, h, w).
-            self.channels_first = tuple(inputs.shape[-len(shape) :]) != shape
-            inputs = inputs.movedim(1, -1) if self.channels_first else inputs
-            normal = nn.functional.layer_norm(inputs, shape, eps=layer.eps)
-            self.inputs = self._positions_last(normal)
-        else:
-            assert isinstance(layer, _BatchNorm)
-            assert layer.running_mean is not None
-            assert layer.running_var is not None
-            shape = (1, -1, *[1] * (inputs.dim() - 2))
-            scale = torch.rsqrt(layer.running_var + layer.eps).reshape(shape)
-            self.inputs = ((inputs - layer.running_mean.reshape(shape)) * scale).reshape(
-                *inputs.shape[:2], -1
-            )
-
-    def _gradients(self, gradient: Tensor) -> Tensor:
-        n = len(gradient)
-        if isinstance(self.layer, nn.Conv2d):
-            return gradient.reshape(n, self.layer.groups, -1, self.inputs.shape[-1])
-        if isinstance(self.layer, nn.Linear):
-            return gradient.reshape(n, -1, self.layer.out_features).transpose(1, 2)[:, None]
-        if isinstance(self.layer, nn.LayerNorm):
-            return self._positions_last(gradient.movedim(1, -1) if self.channels_first else gradient)
-        return gradient.reshape(*gradient.shape[:2], -1)
-
-    def _positions_last(self, values: Tensor) -> Tensor:
-        assert isinstance(self.layer, nn.LayerNorm)
-        normalised = math.prod(self.layer.normalized_shape)
-        return values.reshape(len(values), -1, normalised).transpose(1, 2)
-
-    def squared_norms(self, gradient: Tensor) -> Tensor:
-        g, a = self._gradients(gradient), self.inputs
-        if isinstance(self.layer, _BatchNorm | nn.LayerNorm):
-            total = (g * a).sum(2).pow(2).sum(1)
-            return total + g.sum(2).pow(2).sum(1)
-        positions, out, fan_in = g.shape[-1], g.shape[-2], a.shape[-2]
-        if positions * (out + fan_in) <= out * fan_in:
-            if self.gram is None:
-                self.gram = torch.einsum("ngip,ngiq->ngpq", a, a)
-            total = (torch.einsum("ngop,ngoq->ngpq", g, g) * self.gram).sum(dim=(1, 2, 3))
-        else:
-            total = torch.einsum("ngop,ngip->ngoi", g, a).pow(2).sum(dim=(1, 2, 3))
-        if self.layer.bias is not None:
-            total = total + g.sum(dim=-1).pow(2).sum(dim=(1, 2))
-        return total
-
-    def agrees(self, layer: nn.Module, gradient: Tensor | None, summed: Mapping[int, Tensor | None]) -> bool:
-        """Whether the outer products, summed over examples, are autograd's gradient of the parameters."""
-        if gradient is None:  # not used by the output: right only if autograd says so too
-            return all(summed[id(p)] is None for p in layer.parameters(recurse=False))
-        g, a = self._gradients(gradient), self.inputs
-        if isinstance(layer, _BatchNorm | nn.LayerNorm):
-            weight = (g * a).sum(dim=(0, 2))
-            bias = g.sum(dim=(0, 2))
-        else:
-            weight = torch.einsum("ngop,ngip->goi", g, a)
-            bias = g.sum(dim=(0, 3)).reshape(-1)
-        for expected, parameter in ((weight, layer.weight), (bias, layer.bias)):
-            if parameter is None:
-                continue
-            found = summed[id(parameter)]
-            if found is None or expected is None:
-                return False
-            error = torch.linalg.vector_norm(found.reshape(-1) - expected.reshape(-1))
-            scale = torch.linalg.vector_norm(found) + torch.finfo(found.dtype).tiny
-            tolerance = 1e-3 if found.dtype == torch.float32 else 1e-9
-            if float(error) > tolerance * float(scale) + 1e-9 * float(g.abs().sum()):
-                return False
-        return True
+        ]
+        names = [
+            name
+            for name in names
+            for g in [mixed[1][name]]
+            if right(squares[id(by_name[name])], g, None if g is None else _squares({name: g}, [None])[0])
+        ]
+    return kept, names
 
 
 def _by_vmap(
@@ -277,14 +278,14 @@ def _by_vmap(
     inputs: Tensor,
     scalars: Scalars,
     count: int,
-    weights: Mapping[str, Tensor] | None = None,
-) -> Tensor:
+    weightings: Sequence[Mapping[str, Tensor] | None] = (None,),
+) -> list[Tensor]:
     """Squared norms over `parameters` alone, one example's gradient at a time under vmap.
 
     Plain backward passes, one by one, for what vmap cannot batch (PReLU, control flow, checkpointing).
 
     Returns:
-        (n, count) in float64.
+        For each weighting (n, count) in float64.
 
     Raises:
         OutOfMemoryError: even one example at a time does not fit.
@@ -297,7 +298,7 @@ def _by_vmap(
 
     size = sum(p.numel() for p in parameters.values())
     group = max(1, min(len(inputs), int(HELD // size)))
-    columns = []
+    found: list[list[Tensor]] = [[] for _ in weightings]
     # no_grad outside the transform: no graph is kept through parameters that are not differentiated here.
     with torch.no_grad(), plain_kernels(own_type(network)):
         for k in range(count):
@@ -309,13 +310,26 @@ def _by_vmap(
                 except torch.OutOfMemoryError:
                     raise
                 except RuntimeError:
-                    return _one_by_one(network, parameters, inputs, scalars, weights)
-                if weights is not None:
-                    gradients = {name: g * weights[name] for name, g in gradients.items()}
-                squares = [g.double().reshape(len(g), -1).pow(2).sum(1) for g in gradients.values()]
-                parts.append(torch.stack(squares).sum(0))
-            columns.append(torch.cat(parts))
-    return torch.stack(columns, dim=1)
+                    return _one_by_one(network, parameters, inputs, scalars, weightings)
+                parts.append(_squares(gradients, weightings))
+            for column, squares in zip(found, zip(*parts)):
+                column.append(torch.cat(squares))
+    return [torch.stack(columns, dim=1) for columns in found]
+
+
+def _squares(
+    gradients: Mapping[str, Tensor], weightings: Sequence[Mapping[str, Tensor] | None]
+) -> list[Tensor]:
+    """Squared norms (n,) in float64 of gradients (n, ...) by name, for each weighting."""
+    return [
+        torch.stack(
+            [
+                (g if w is None else g * w[name]).double().reshape(len(g), -1).pow(2).sum(1)
+                for name, g in gradients.items()
+            ]
+        ).sum(0)
+        for w in weightings
+    ]
 
 
 def _one_by_one(
@@ -323,25 +337,23 @@ def _one_by_one(
     parameters: dict[str, Tensor],
     inputs: Tensor,
     scalars: Scalars,
-    weights: Mapping[str, Tensor] | None,
-) -> Tensor:
+    weightings: Sequence[Mapping[str, Tensor] | None],
+) -> list[Tensor]:
     leaves = {name: p.detach().clone().requires_grad_() for name, p in parameters.items()}
 
-    def squares(network: nn.Module, example: Tensor) -> list[float]:
-        found = []
-        values = scalars(network(example))[0]
-        for value in values:
+    def squares(network: nn.Module, example: Tensor) -> list[Tensor]:
+        rows = []
+        for value in scalars(network(example))[0]:
             gradients = torch.autograd.grad(
                 value, list(leaves.values()), retain_graph=True, allow_unused=True, materialize_grads=True
             )
-            total = 0.0
-            for name, g in zip(leaves, gradients):
-                total += float((g if weights is None else g * weights[name]).double().pow(2).sum())
-            found.append(total)
-        return found
+            by_name = {name: g[None] for name, g in zip(leaves, gradients)}
+            rows.append(torch.cat(_squares(by_name, weightings)))
+        return rows
 
     rows = []
     with torch.enable_grad(), plain_kernels(own_type(network)):
         for example in torch.split(inputs, 1):
-            rows.append(with_parameters_of(network, leaves, functools.partial(squares, example=example)))
-    return torch.tensor(rows, dtype=torch.float64, device=inputs.device)
+            found = with_parameters_of(network, leaves, functools.partial(squares, example=example))
+            rows.append(torch.stack(found))  # scalars, weightings
+    return list(torch.stack(rows).movedim(2, 0))

@@ -11,6 +11,8 @@ import torch
 from torch import Tensor
 
 Projection = Callable[[Tensor], Tensor]
+# Of the rise: what the linearised loss promises at most where an ascent has arrived.
+PROMISE = {torch.float64: 1e-9, torch.float32: 1e-5}
 
 
 class Surface(Protocol):
@@ -51,6 +53,11 @@ class Ball:
         unit: Tensor = gradient / torch.linalg.vector_norm(gradient)
         return unit
 
+    def promise(self, gradient: Tensor, delta: Tensor) -> float:
+        """max over the ball of gradient . (x - delta): 0 where delta is stationary (the Frank-Wolfe gap)."""
+        dual = torch.linalg.vector_norm(gradient.double(), 1 if self.norm == "linf" else 2)
+        return float(self.radius * dual - gradient.double() @ delta.double())
+
 
 @dataclass(frozen=True)
 class Maximum:
@@ -81,7 +88,8 @@ class Maximum:
         return math.inf if self.value > 0 else 0.0
 
 
-def _identity(vector: Tensor) -> Tensor:
+def identity(vector: Tensor) -> Tensor:
+    """The projection onto all of space."""
     return vector
 
 
@@ -91,7 +99,7 @@ def maximise(
     steps: int,
     restarts: int,
     generator: torch.Generator,
-    projection: Projection = _identity,
+    projection: Projection = identity,
     warm_starts: tuple[Tensor, ...] = (),
     norm: str = "l2",
     origin: tuple[float, Tensor] | None = None,
@@ -110,7 +118,7 @@ def maximise(
     Raises:
         ValueError: a loss that is not finite.
     """
-    ball, projected = Ball(radius, norm), projection is not _identity
+    ball, projected = Ball(radius, norm), projection is not identity
     theta = landscape.theta()
     base, gradient = landscape.value_and_gradient(theta) if origin is None else origin
     gradient = projection(gradient)
@@ -121,7 +129,7 @@ def maximise(
     if length > 0:
         starts.append(ball.clip(projection(ball.steepest(gradient) * radius), projected))
     while len(starts) < max(1, restarts):
-        draw = _on_sphere(theta, radius, generator, projection)
+        draw = on_sphere(theta, radius, generator, projection)
         starts.append(draw * (radius / ball.size(draw)))
     ascents = [_ascend(landscape, base, start, ball, steps, projection) for start in starts]
     ascents += [improve(landscape, radius, steps, start, projection, norm, base) for start in warm_starts]
@@ -133,7 +141,7 @@ def improve(
     radius: float,
     steps: int,
     start: Tensor,
-    projection: Projection = _identity,
+    projection: Projection = identity,
     norm: str = "l2",
     base: float | None = None,
 ) -> Ascent:
@@ -141,7 +149,7 @@ def improve(
     ball = Ball(radius, norm)
     base = landscape.value() if base is None else base
     return _ascend(
-        landscape, base, ball.clip(projection(start), projection is not _identity), ball, steps, projection
+        landscape, base, ball.clip(projection(start), projection is not identity), ball, steps, projection
     )
 
 
@@ -181,7 +189,9 @@ def _ascend(
 
     For convex losses that alone never descends (the generalised power method of Journee et al. 2010). Where a
     step gains nothing, the next goes from the best iterate half of the way, without momentum; two gains
-    in a row double the way again. No rule depends on `steps`: twice the steps go on from where half of them end.
+    in a row double the way again. It ends early where it has arrived: the linearised loss promises at most
+    `PROMISE` of the rise, and the last step gained nothing or promises have fallen twice (near a saddle they grow).
+    No rule depends on `steps`: twice the steps go on from where half of them end.
 
     Returns:
         The course of the best value and the best point.
@@ -189,17 +199,23 @@ def _ascend(
     Raises:
         ValueError: a loss that is not finite.
     """
-    theta, projected = landscape.theta(), projection is not _identity
+    theta, projected = landscape.theta(), projection is not identity
     current = previous = best_delta = best_gradient = start
     history: list[float] = []
+    promises: list[float] = []
+    small = PROMISE.get(
+        getattr(landscape, "dtype", theta.dtype), 0.0
+    )  # coordinates may be finer than the loss
     best, share, gains = -math.inf, 1.0, 0
     for step in range(steps + 1):
         loss, gradient = landscape.value_and_gradient(theta + current)
         rise = loss - base
         if not math.isfinite(rise):
             raise ValueError("the loss is not finite within the radius")
-        if rise > best:
+        gained = rise > best
+        if gained:
             best, best_delta, best_gradient = rise, current, projection(gradient)
+            promises.append(ball.promise(best_gradient, best_delta))
             if gains > 1:
                 share = min(1.0, 2.0 * share)
         else:
@@ -208,6 +224,8 @@ def _ascend(
         history.append(best)
         length = float(torch.linalg.vector_norm(best_gradient))
         if step == steps or not math.isfinite(length) or length == 0.0:
+            break
+        if _arrived(promises, best, gained, small) and not (projected and ball.norm == "linf"):
             break
         target = ball.steepest(best_gradient) * ball.radius
         if projected and ball.norm == "linf":
@@ -223,44 +241,21 @@ def _ascend(
     return Ascent(history, best_delta, step + 1)
 
 
-def _on_sphere(like: Tensor, radius: float, generator: torch.Generator, projection: Projection) -> Tensor:
+def _arrived(promises: list[float], rise: float, gained: bool, small: float) -> bool:
+    """Whether an ascent has nothing left to find: little is promised, and that is no saddle it is just leaving.
+
+    `promises` are those of the iterates that gained, the last of which rose by `rise`; `small` is a share of that.
+
+    Returns:
+        True where further steps are not worth their gradients.
+    """
+    if promises[-1] > small * rise:
+        return False
+    return not gained or (len(promises) > 2 and promises[-1] < promises[-2] < promises[-3])
+
+
+def on_sphere(like: Tensor, radius: float, generator: torch.Generator, projection: Projection) -> Tensor:
+    """A uniform point (d,) of the sphere in the range of `projection`, of the type of `like`."""
     draw = torch.randn(len(like), generator=generator, dtype=torch.float64)
     vector = projection(draw.to(device=like.device, dtype=like.dtype))
     return vector * (radius / float(torch.linalg.vector_norm(vector)))
-
-
-@dataclass(frozen=True)
-class Average:
-    """Mean rise and its standard error over the sampled directions; `samples` counts antithetic pairs."""
-
-    value: float
-    standard_error: float
-    samples: int
-
-
-def average(
-    landscape: Surface,
-    radius: float,
-    samples: int,
-    generator: torch.Generator,
-    projection: Projection = _identity,
-    draw: Callable[[torch.Generator], Tensor] | None = None,
-) -> Average:
-    """Mean of L(theta + delta) - L(theta) over the sphere |delta| = radius (within the projection's range).
-
-    With `draw`, perturbations come from there instead. Antithetic pairs [L(+delta) + L(-delta)] / 2 cancel the
-    gradient's term.
-
-    Returns:
-        The mean and its standard error, which covers the directions, not the choice of examples; it is infinite for
-        a single pair.
-    """
-    theta = landscape.theta()
-    base = landscape.value(theta)
-    rises = []
-    for _ in range(samples):
-        delta = _on_sphere(theta, radius, generator, projection) if draw is None else draw(generator)
-        rises.append(0.5 * (landscape.value(theta + delta) + landscape.value(theta - delta)) - base)
-    rises_tensor = torch.tensor(rises, dtype=torch.float64)
-    error = float(rises_tensor.std(correction=1)) / math.sqrt(samples) if samples > 1 else math.inf
-    return Average(float(rises_tensor.mean()), error, samples)

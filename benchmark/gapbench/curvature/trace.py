@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -11,13 +13,15 @@ from torch.utils.flop_counter import FlopCounterMode
 from gapbench.computation.multiaffine import why_not_multiaffine
 from gapbench.computation.tracing import plain_kernels, trace
 from gapbench.curvature.backward import with_parameters_of
-from gapbench.curvature.loss import EXAMINED, Landscape
-from gapbench.curvature.per_example import squared_gradient_norms, squared_gradient_norms_weighted
+from gapbench.curvature.loss import CLOSELY, Landscape
+from gapbench.curvature.per_example import squared_norms_by_weights
+from gapbench.curvature.residual import ResidualProbes
 from gapbench_base.errors import NotDefined
 
 ALWAYS_EXACT = 512  # parameters up to which d Hessian products are taken whatever they cost
 EXACT_OPERATIONS = 2e10  # floating point operations of d Hessian products, at most, above that
 PASSES = 6  # a Hessian product in forward passes
+PLAIN = "Gauss-Newton trace"
 BLOCKS = 3  # parameter tensors whose blocks of H and G are compared
 
 
@@ -32,90 +36,103 @@ class TraceEstimate:
     details: dict[str, object]
 
 
-def gauss_newton_trace(landscape: Landscape, weights: dict[str, Tensor] | None = None) -> float:
+def gauss_newton_trace(landscape: Landscape) -> float:
     """tr G exactly, G = mean_i J_i' A_i J_i the Gauss-Newton matrix (= true Fisher for both losses).
 
     Cross-entropy: A = diag(p) - p p' = sum_c p_c (e_c - p)(e_c - p)', so tr G = mean_i sum_c
     |d/dtheta sqrt(p_c) (f_c - p . f)|^2 with p held fixed. Squared loss: A = 1.
 
     Returns:
-        The trace; with `weights` by parameter name sum_j w_j^2 G_jj.
-
-    Raises:
-        NotDefined: examples meet in the network.
+        The trace. `NotDefined` is raised where examples meet in the network.
     """
+    return landscape.remembered(PLAIN, lambda: _gauss_newton_traces(landscape, [None])[0])
+
+
+def adaptive_gauss_newton_trace(landscape: Landscape) -> float:
+    """sum_j theta_j^2 G_jj; `gauss_newton_trace` is found by the same backward passes, where it is not known."""
+    weights = landscape.unflatten(landscape.theta())
+
+    def compute() -> float:
+        if landscape.remembers(PLAIN):
+            return _gauss_newton_traces(landscape, [weights])[0]
+        started = time.perf_counter()
+        plain, adaptive = _gauss_newton_traces(landscape, [None, weights])
+        landscape.remembered(PLAIN, lambda: plain, time.perf_counter() - started)
+        return adaptive
+
+    return landscape.remembered("adaptive Gauss-Newton trace", compute)
+
+
+def _gauss_newton_traces(
+    landscape: Landscape, weightings: Sequence[Mapping[str, Tensor] | None]
+) -> list[float]:
     if landscape.mixed is not None:
         raise NotDefined(f"gradients of single examples are not defined: {landscape.mixed}")
     landscape.findings.require_gradient()
     network, inputs, chunk = landscape.model, landscape.inputs, min(64, landscape.chunk)
-    if weights is None:
-        norms = squared_gradient_norms(network, inputs, landscape.scalars, chunk)
-    else:
-        norms = squared_gradient_norms_weighted(network, inputs, landscape.scalars, weights, chunk)
-    return float(norms.sum() / len(inputs))
+    norms = squared_norms_by_weights(network, inputs, landscape.scalars, chunk, weightings)
+    return [float(found.sum() / len(inputs)) for found in norms]
 
 
 def hessian_trace(
-    landscape: Landscape, generator: torch.Generator, probes: int, exact_below: int
+    landscape: Landscape,
+    generator: torch.Generator,
+    probes: int,
+    exact_below: int,
+    pairs: ResidualProbes | None = None,
 ) -> TraceEstimate:
     """tr H of the landscape at the network's parameters.
 
     Exact and free of probes for networks that are piecewise affine in each parameter tensor (tr H = tr G).
     Exact by d Hessian products if d <= `probes`, or d <= `exact_below` and the products are cheap
     (`ALWAYS_EXACT`, `EXACT_OPERATIONS`). Otherwise tr G exactly plus Hutchinson's estimate of tr(H - G) with
-    `probes` Rademacher vectors; the standard error covers the probes (not the choice of examples) and is
-    absolute. Where single examples have no gradients of their own, Hutchinson's estimate of tr H.
+    `probes` Rademacher vectors, those of `pairs` if given; the standard error covers these (not the choice of
+    examples) and is absolute. Where single examples have no gradients of their own, Hutchinson's estimate of tr H.
 
     Returns:
         The trace, its standard error and the method.
     """
-    return _trace(landscape, generator, probes, exact_below, None)
+    return _trace(landscape, pairs or ResidualProbes(landscape, generator, probes), exact_below)
 
 
 def adaptive_trace(
     landscape: Landscape, generator: torch.Generator, probes: int, exact_below: int
 ) -> TraceEstimate:
     """sum_i theta_i^2 H_ii, with the same cases and errors as `hessian_trace`."""
-    return _trace(landscape, generator, probes, exact_below, landscape.theta())
+    return _trace(landscape, ResidualProbes(landscape, generator, probes, landscape.theta()), exact_below)
 
 
-def _trace(
-    landscape: Landscape,
-    generator: torch.Generator,
-    probes: int,
-    exact_below: int,
-    weights: Tensor | None,
-) -> TraceEstimate:
-    """sum_i w_i^2 H_ii, w = `weights` (d,), 1 by default."""
-    by_name = None if weights is None else landscape.unflatten(weights)
+def has_residual(landscape: Landscape) -> bool:
+    """Whether H = G + R can be taken apart: examples are separate, and second derivatives are right."""
+    return landscape.mixed is None and landscape.findings.hessian is None
+
+
+def _trace(landscape: Landscape, probes: ResidualProbes, exact_below: int) -> TraceEstimate:
+    """sum_i w_i^2 H_ii, w the weights of the probes."""
+    weights = probes.weights
+    gauss_newton_of = gauss_newton_trace if weights is None else adaptive_gauss_newton_trace
     landscape.findings.require_gradient()
     landscape.value()  # refuses networks of lower precision inside
-    obstacle = why_not_gauss_newton(landscape)
+    obstacle = landscape.remembered("why not Gauss-Newton", lambda: why_not_gauss_newton(landscape))
     if obstacle is None:
-        value = gauss_newton_trace(landscape, by_name)
+        value = gauss_newton_of(landscape)
         return TraceEstimate(value, 0.0, "gauss_newton", value, {})
     details: dict[str, object] = {"not_piecewise_affine": obstacle}
     if landscape.findings.hessian is not None:
         details["hessian_products"] = f"differences of gradients, since {landscape.findings.hessian}"
     d = landscape.dimension
-    if d <= probes or (d <= exact_below and exact_is_cheap(landscape)):
+    if d <= probes.count or (d <= exact_below and exact_is_cheap(landscape)):
         return TraceEstimate(_by_unit_vectors(landscape, weights), 0.0, "unit_vectors", None, details)
-    gauss_newton, form = None, None
-    if landscape.mixed is None and landscape.findings.hessian is None:
-        gauss_newton, form = gauss_newton_trace(landscape, by_name), GaussNewtonForm(landscape)
-    samples = []
-    for _ in range(probes):
-        signs = torch.randint(0, 2, (d,), generator=generator) * 2 - 1
-        probe = signs.to(device=landscape.device, dtype=landscape.dtype)
-        probe = probe if weights is None else probe * weights
-        product = landscape.hessian_product(probe)
-        sample = float(probe.double() @ product.double())
-        samples.append(sample if form is None else sample - form(probe))
+    gauss_newton, method = None, "hutchinson"
+    if has_residual(landscape):
+        gauss_newton, method = gauss_newton_of(landscape), "gauss_newton+hutchinson"
+        samples = [float(z.double() @ image.double()) for z, image in probes]
+    else:
+        samples = [float(z.double() @ landscape.hessian_product(z).double()) for z in probes.signs()]
     found = torch.tensor(samples, dtype=torch.float64)
     error = float(found.std(correction=1) / len(samples) ** 0.5)
     value = float(found.mean()) + (gauss_newton or 0.0)
-    method = "hutchinson" if form is None else "gauss_newton+hutchinson"
-    return TraceEstimate(value, error, method, gauss_newton, details | {"probes": probes})
+    return TraceEstimate(value, error, method, gauss_newton, details | {"probes": probes.count})
 
 
 def _by_unit_vectors(landscape: Landscape, weights: Tensor | None) -> float:
@@ -155,7 +172,9 @@ def why_not_gauss_newton(landscape: Landscape) -> str | None:
         return landscape.mixed
     obstacles = (why_not_multiaffine(trace(landscape.model, x)) for x, _ in landscape.chunks())
     found = next(filter(None, obstacles), None)
-    if found is None and landscape.findings.hessian is None and not _blocks_agree(landscape):
+    tested = landscape.trusted or landscape
+    agree = found is not None or landscape.findings.hessian is not None
+    if not (agree or tested.remembered("blocks agree", lambda: _blocks_agree(tested))):
         return (
             "a test of the second derivatives, whose diagonal blocks are not those of the Gauss-Newton matrix"
         )
@@ -165,9 +184,9 @@ def why_not_gauss_newton(landscape: Landscape) -> str | None:
 def _blocks_agree(landscape: Landscape) -> bool:
     """Whether v'Hv = v'Gv for a random v within some parameter tensors, as it is for affine ones."""
     tested = landscape
-    if landscape.dtype != torch.float64 or len(landscape.inputs) > EXAMINED:
+    if landscape.dtype != torch.float64 or len(landscape.inputs) > CLOSELY:
         try:
-            tested = landscape.double(EXAMINED)
+            tested = landscape.double(CLOSELY)
             tested.value()
         except (RuntimeError, TypeError, NotDefined):
             return True

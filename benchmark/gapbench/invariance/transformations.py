@@ -189,7 +189,7 @@ def _reordered(transformer: Transformer, place: np.ndarray, target: np.ndarray) 
             if (moved >= 0).all():
                 source[moved] = moved[rows]
             continue
-        for g in range(use.weight.shape[0]):
+        for g in range(use.shape[0]):
             rows, columns = order(use.writes[g]), order(use.reads[g])
             source[use.weight[g]] = use.weight[g][rows][:, columns]
             if (use.bias[g] >= 0).all():

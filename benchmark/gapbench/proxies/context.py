@@ -164,9 +164,20 @@ class Context:
             borrowed = cache.get("charged", 0.0) - charged
             cache[name] = (found, time.perf_counter() - started + borrowed)
         else:
-            cache["charged"] = cache.get("charged", 0.0) + cache[name][1]
+            self.charge(cache[name][1])
         shared: Result = cache[name][0]
         return shared
+
+    def charge(self, seconds: float) -> None:
+        """Count in what was computed for another proxy before."""
+        self._cache["charged"] = self._cache.get("charged", 0.0) + seconds
+
+    def reused(self) -> float:
+        """Seconds that it took to compute what was used again of the landscape since this was last asked."""
+        if "landscape" not in self.__dict__:
+            return 0.0
+        seconds, self.landscape.reused = self.landscape.reused, 0.0
+        return seconds
 
     @property
     def symmetry(self) -> Symmetry:
@@ -189,7 +200,10 @@ class Context:
             raise NotApplicable(f"the network cannot be balanced: {reason}") from reason
         for p in model.parameters():
             p.requires_grad_(True)
-        return dataclasses.replace(self, model=model, initial=None, notes=self.notes, _cache={})
+        found = dataclasses.replace(self, model=model, initial=None, notes=self.notes, _cache={})
+        # The same operations at other parameters: derivatives that were tested once are not tested again.
+        found.landscape.trust(self.landscape)
+        return found
 
     @property
     def balanced_norm(self) -> float:

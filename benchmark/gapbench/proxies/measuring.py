@@ -267,6 +267,7 @@ def measure_in(context: Context, entry: ProxyEntry, options: Mapping[str, Any], 
     context.generator.manual_seed(named_seed("measure", entry.name, seed))
     context._cache["seed"] = seed  # for what several proxies share
     context._cache["charged"] = 0.0
+    context.reused()
     memory = PeakMemory(context.inputs.device)
     started = time.perf_counter()
     result: object = None
@@ -285,7 +286,7 @@ def measure_in(context: Context, entry: ProxyEntry, options: Mapping[str, Any], 
             failure = str(error)
         except Exception as error:  # a proxy may fail in any way; that is a result, not a crash
             failure = f"{type(error).__name__}: {error}"
-    seconds = time.perf_counter() - started + context._cache["charged"]
+    seconds = time.perf_counter() - started + context._cache["charged"] + context.reused()
 
     def measurement(
         status: MeasurementStatus, reason: str = "", estimate: Estimate | None = None

@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
+from gapbench.computation.copies import holding
 from gapbench.symmetry.groups.mixing import Mixing
 from gapbench.symmetry.groups.null_directions import ReaderNulls, WriterNulls
 from gapbench.symmetry.orbit import Orbit, keys_of, kinds, orbit_of, remove
-from gapbench.symmetry.parameters import with_parameters, write_parameters
+from gapbench.symmetry.parameters import flat_parameters, flattened, holds, point_at, views
 from gapbench.symmetry.structure import BatchNormUse, NormUse
 from gapbench.symmetry.transformation import generator_of_norm, transformed
 from gapbench.symmetry.verification import ACCEPTED, change, double_copy, outputs, probes
@@ -52,8 +53,10 @@ class TrialPoint:
 
     def change(self, theta: Tensor) -> float:
         """Change of the outputs when the parameters become `theta` (d,)."""
-        moved = with_parameters(self.orbit.network, theta)
-        return change(self.before, outputs(moved, self.inputs, self.orbit.logit_shift))
+        network = self.orbit.network
+        with holding(network, views(network, theta)):
+            after = outputs(network, self.inputs, self.orbit.logit_shift)
+        return change(self.before, after)
 
 
 def points(
@@ -64,25 +67,35 @@ def points(
     Yields:
         The points that give finite outputs. What was removed from `orbit` is removed there too.
     """
+    own = orbit.bound.theta
+    lent = holds(orbit.network, own)
     makers: dict[str, Callable[[], nn.Module]] = {
         "own": lambda: double_copy(orbit.network),
         "generic": lambda: generic_copy(orbit.network, seed),
-        "special": lambda: special_copy(orbit, seed),
+        "special": lambda: special_copy(orbit, seed, own if lent else None),
     }
     example = orbit.example.double() if orbit.example.is_floating_point() else orbit.example
-    for name in names:
-        network = makers[name]()
-        if name == "own":
-            there = replace(orbit, network=network, example=example)
-        else:
-            there = orbit_of(network, example, orbit.logit_shift)
-            remove(there, orbit.removed)
-        # Random inputs only where the network has its own weights: elsewhere they add nothing.
-        inputs = probes(example) if name == "own" else example[:2]
-        before = outputs(network, inputs, orbit.logit_shift)
-        if name == "own" or bool(before.isfinite().all()):
-            yield TrialPoint(name, there, inputs, before)
-        del network, there, before  # before the next copy is made
+    try:
+        for name in names:
+            network = makers[name]()
+            if name == "own":
+                there = replace(orbit, network=network, example=example)
+                point_at(network, own)
+            else:
+                # In the memory of the network's own parameters, which are made again from it afterwards.
+                there = orbit_of(
+                    network, example, orbit.logit_shift, flattened(network, own if lent else None)
+                )
+                remove(there, orbit.removed)
+            # Random inputs only where the network has its own weights: elsewhere they add nothing.
+            inputs = probes(example) if name == "own" else example[:2]
+            before = outputs(network, inputs, orbit.logit_shift)
+            if name == "own" or bool(before.isfinite().all()):
+                yield TrialPoint(name, there, inputs, before)
+            del network, there, before  # before the next copy is made
+    finally:
+        if lent:
+            flat_parameters(orbit.network, own)
 
 
 def certify(orbit: Orbit, seed: int, names: Sequence[str] = ("own", "generic", "special")) -> Certificate:
@@ -99,28 +112,38 @@ def certify(orbit: Orbit, seed: int, names: Sequence[str] = ("own", "generic", "
     moved: dict[str, float] = {}
     by_point: dict[str, float] = {}
     for point in points(orbit, seed, names):
-        there = point.orbit
-        theta = there.bound.theta
-        size = float(theta.norm()) or 1.0
-        present = kinds(there)
-        tried: dict[str, list[str] | None] = {kind: [kind] for kind in present}
-        if len(present) > 1:
-            tried[TOGETHER] = None
-        worst = 0.0
-        for kind, chosen in tried.items():
-            now = transformed(there, seed, STRENGTH, chosen)
-            error = point.change(now)
-            if not error <= ACCEPTED and point.name != "generic":
-                # Where signals are far smaller than what is added and taken away again, a large step loses digits;
-                # a small one shows as well whether the function changes.
-                smaller = point.change(transformed(there, seed, SMALL_STRENGTH, chosen))
-                error = smaller if smaller <= ACCEPTED else error
-            worst = max(worst, error)
-            errors[kind] = max(errors.get(kind, 0.0), error)
-            moved[kind] = max(moved.get(kind, 0.0), float((now - theta).norm()) / size)
-        by_point[point.name] = worst
-        del point, there
+        by_point[point.name] = _tried(point, seed, errors, moved)
+        del point
     return Certificate(max(errors.values(), default=0.0), errors, moved, by_point)
+
+
+def _tried(point: TrialPoint, seed: int, errors: dict[str, float], moved: dict[str, float]) -> float:
+    """Transform the point's network by each kind and all together; raises what `errors` and `moved` hold.
+
+    Returns:
+        The largest change of an output.
+    """
+    there = point.orbit
+    theta = there.bound.theta
+    size = float(theta.norm()) or 1.0
+    present = kinds(there)
+    tried: dict[str, list[str] | None] = {kind: [kind] for kind in present}
+    if len(present) > 1:
+        tried[TOGETHER] = None
+    worst, room = 0.0, torch.empty_like(theta)
+    for kind, chosen in tried.items():
+        now = transformed(there, seed, STRENGTH, chosen, room)
+        error = point.change(now)
+        distance = float(now.sub_(theta).norm()) / size
+        if not error <= ACCEPTED and point.name != "generic":
+            # Where signals are far smaller than what is added and taken away again, a large step loses digits;
+            # a small one shows as well whether the function changes.
+            smaller = point.change(transformed(there, seed, SMALL_STRENGTH, chosen, room))
+            error = smaller if smaller <= ACCEPTED else error
+        worst = max(worst, error)
+        errors[kind] = max(errors.get(kind, 0.0), error)
+        moved[kind] = max(moved.get(kind, 0.0), distance)
+    return worst
 
 
 def drop_failing(
@@ -216,18 +239,21 @@ def generic_copy(network: nn.Module, seed: int) -> nn.Module:
     return result
 
 
-def special_copy(orbit: Orbit, seed: int) -> nn.Module:
-    """A generic copy with the gains, shifts and statistics of a fresh network: ones, zeros, layer scale small."""
+def special_copy(orbit: Orbit, seed: int, theta: Tensor | None = None) -> nn.Module:
+    """A generic copy with the gains, shifts and statistics of a fresh network: ones, zeros, layer scale small.
+
+    Returns:
+        The copy, its parameters views of `theta` (d,) if given.
+    """
     result = generic_copy(orbit.network, seed)
     found = orbit.findings
-    values = torch.cat([p.detach().reshape(-1) for p in result.parameters()])
+    values = flattened(result, theta)
     norms: list[NormUse | BatchNormUse] = [*found.norms, *found.batch_norms]
     for norm in norms:
         values[torch.from_numpy(norm.weight[norm.weight >= 0]).to(values.device)] = 1.0
         values[torch.from_numpy(norm.bias[norm.bias >= 0]).to(values.device)] = 0.0
     for scale in found.scales:
         values[torch.from_numpy(scale.weight[scale.weight >= 0]).to(values.device)] = LAYER_SCALE
-    write_parameters(result, values)
     with torch.no_grad():
         for module in result.modules():
             mean, var = getattr(module, "running_mean", None), getattr(module, "running_var", None)

@@ -42,7 +42,7 @@ class GeodesicSurface:
     """eta (d,) in orthonormal coordinates of the metric -> loss at the geodesic's end."""
 
     def __init__(self, landscape: Landscape, orbit: Orbit, metric: str):
-        self.landscape, self.metric = landscape, metric
+        self.landscape, self.metric, self.dtype = landscape, metric, landscape.dtype
         self.origin = orbit.bound.theta
         self.pairs, taken = self._find_pairs(orbit)
         d = len(self.origin)

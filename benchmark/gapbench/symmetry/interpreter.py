@@ -29,6 +29,7 @@ from gapbench.symmetry.structure import (
     Meeting,
     NormUse,
     ScaleUse,
+    place,
 )
 
 RESHAPES = frozenset("view _unsafe_view reshape _reshape_alias unflatten flatten as_strided squeeze".split())
@@ -69,7 +70,7 @@ class Interpreter:
         self.shift = Expressions()
         self.nulls = NullDirections(self.found.spoiled)
         self.values: dict[int, Value] = {}
-        self.used = np.zeros(len(theta), np.int64)  # node + 1 that uses a parameter as a weight
+        self.used = np.zeros(len(theta), np.int32)  # node + 1 that uses a parameter as a weight
         self.shared: set[int] = set()
         self.as_activation = np.zeros(len(theta), np.int64)
         self.as_shift = np.zeros(len(theta), np.int64)
@@ -87,6 +88,9 @@ class Interpreter:
             self.values[node.index] = self._visit(node)
             if node.index in self.trace.reads:
                 self._read(node)
+            for index in set(node.inputs):
+                if self.consumers[index][-1] == node.index and isinstance(self.values[index], ParameterView):
+                    del self.values[index]  # as large as the parameter, and asked for no more
         output = self.values[self.trace.output]
         if isinstance(output, Activation):
             self._output(output)
@@ -289,12 +293,14 @@ class Interpreter:
         """factor * shift, elementwise."""
         return torch.from_numpy(self.shift.scale(shift.numpy(), factor))
 
-    def weight_use(self, node: Node, index: Tensor) -> None:
-        """Note that a parameter is used as a weight; used twice it can absorb nothing."""
-        flat = index.reshape(-1).numpy()
-        flat = flat[flat >= 0]
+    def weight_use(self, node: Node, index: Tensor | slice) -> None:
+        """Note that parameters at these positions are used as weights; used twice they can absorb nothing."""
+        flat: Ids | slice = index if isinstance(index, slice) else place(index.numpy())
+        if not isinstance(flat, slice):
+            flat = flat[flat >= 0]
         before = self.used[flat]
-        for other in distinct(before[(before != 0) & (before != node.index + 1)]):
+        before = before[before != 0] if before.any() else before[:0]
+        for other in distinct(before[before != node.index + 1].astype(np.int64)):
             self.shared |= {int(other) - 1, node.index}
         self.used[flat] = node.index + 1
 
@@ -311,8 +317,10 @@ class Interpreter:
         return first
 
     def _shared_parameters(self) -> None:
-        both = np.flatnonzero((self.used > 0) & (self.as_activation > 0))
-        self.shared |= {int(i) - 1 for i in distinct(self.used[both])}
+        acting = [a.parameters for a in self.found.additive]
+        both = np.concatenate([*acting, np.zeros(0, np.int64)])
+        both = distinct(both[self.used[both] > 0])
+        self.shared |= {int(i) - 1 for i in distinct(self.used[both].astype(np.int64))}
         self.scale.fix(self.as_activation[both])
         self.shift.tied.fix(self.as_shift[both])
         for index in self.shared:

@@ -43,15 +43,21 @@ class Orbit:
     removed: frozenset[tuple[str, bytes]] = frozenset()
 
 
-def orbit_of(network: nn.Module, example: Tensor, logit_shift: bool) -> Orbit:
-    """The orbit of `network` as seen on the first `TRACED` of the `example` inputs (n, ...)."""
+def orbit_of(network: nn.Module, example: Tensor, logit_shift: bool, theta: Tensor | None = None) -> Orbit:
+    """The orbit of `network` as seen on the first `TRACED` of the `example` inputs (n, ...).
+
+    `theta` (d,) are its parameters in float64, where they are at hand.
+
+    Returns:
+        The orbit, not yet certified.
+    """
     recorded = trace(network, example[:TRACED])
     offsets, start = {}, 0
     for name, p in network.named_parameters():
         offsets[name] = (start, p.shape)
         start += p.numel()
     buffers = {name: b.detach().cpu() for name, b in network.named_buffers()}
-    theta = flat_parameters(network)
+    theta = flat_parameters(network) if theta is None else theta
     run = Interpreter(recorded, HANDLERS, offsets, buffers, theta.cpu().numpy(), logit_shift)
     if recorded.hidden:
         run.note("memory that is aliased in a way that hides the data flow")
@@ -67,7 +73,16 @@ def orbit_of(network: nn.Module, example: Tensor, logit_shift: bool) -> Orbit:
         if solution.unsolved:
             findings.uncovered["shift relations too large to solve"] = solution.unsolved
     bound = bind(theta, findings, detected, solution)
-    return Orbit(network, example, findings, detected, solution, bound, dict(findings.uncovered), logit_shift)
+    return Orbit(
+        network,
+        example,
+        findings,
+        detected,
+        solution,
+        bound,
+        dict(findings.uncovered),
+        logit_shift,
+    )
 
 
 def kinds(orbit: Orbit) -> list[str]:

@@ -140,11 +140,14 @@ def _floating(theta: Tensor, found: Findings, rescaling: Rescaling) -> int:
         flips.append(codes % 2)
 
     for use in found.linear:
-        nonzero = (numbers[use.weight] != 0).any(axis=3)
-        if nonzero.all():  # all channels of a group are joined: a spanning tree says the same
+        nonzero = (use.values(numbers) != 0).any(axis=3)
+        full = nonzero.all(axis=2)
+        if full.any(axis=1).all() and nonzero.any(axis=2).all():
+            # All channels of a group are joined: by one output that reads all, and one input of each output.
+            groups = np.arange(len(full))[:, None]
             ones = np.ones(1)
-            edges(use.writes, use.reads[:, :1], ones)
-            edges(use.writes[:, :1], use.reads, ones)
+            edges(use.writes[groups, full.argmax(axis=1)[:, None]], use.reads, ones)
+            edges(use.writes, use.reads[groups, nonzero.argmax(axis=2)], ones)
         else:
             edges(use.writes[:, :, None], use.reads[:, None, :], nonzero)
     diagonal: list[ScaleUse | BatchNormUse] = [*found.scales, *found.batch_norms]

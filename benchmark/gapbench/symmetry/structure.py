@@ -6,11 +6,48 @@ are positions in the flat parameter vector, -1 where there is none.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from gapbench.symmetry.classes import Ids
+
+
+def place(index: Ids) -> slice | Ids:
+    """A slice where the positions are consecutive, else the positions, flat."""
+    flat = index.reshape(-1)
+    if not len(flat) or flat[-1] - flat[0] != len(flat) - 1:
+        return flat
+    block = 1 << 20  # differences of so many at once
+    for start in range(0, len(flat), block):
+        if not (np.diff(flat[start : start + block + 1]) == 1).all():
+            return flat
+    return slice(int(flat[0]), int(flat[-1]) + 1)
+
+
+@dataclass(frozen=True)
+class Span:
+    """Consecutive positions from `start` in an array of this shape: as good as a list of them, but small."""
+
+    start: int
+    shape: tuple[int, ...]
+
+    @property
+    def where(self) -> slice:
+        """The range."""
+        return slice(self.start, self.start + math.prod(self.shape))
+
+    def positions(self) -> Ids:
+        """All of them."""
+        found: Ids = np.arange(self.where.start, self.where.stop).reshape(self.shape)
+        return found
+
+
+def stored(index: Ids) -> Ids | Span:
+    """Positions as a `Span` where they are consecutive."""
+    found = place(index)
+    return Span(found.start, index.shape) if isinstance(found, slice) else index
 
 
 @dataclass(frozen=True)
@@ -25,7 +62,7 @@ class LinearUse:
 
     node: int
     name: str
-    weight: Ids
+    stored: Ids | Span
     bias: Ids
     writes: Ids
     reads: Ids
@@ -35,9 +72,31 @@ class LinearUse:
     uniform: bool
 
     @property
+    def weight(self) -> Ids:
+        """Positions (G, O, I, K) of the weights; made anew each time where they are consecutive."""
+        return self.stored.positions() if isinstance(self.stored, Span) else self.stored
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(G, O, I, K)."""
+        return self.stored.shape
+
+    @property
+    def where(self) -> slice | None:
+        """The range of positions of the weights, where they are consecutive."""
+        return self.stored.where if isinstance(self.stored, Span) else None
+
+    def values(self, theta: np.ndarray) -> np.ndarray:
+        """The weights (G, O, I, K) at theta (d,)."""
+        if isinstance(self.stored, Span):
+            return theta[self.stored.where].reshape(self.shape)
+        found: np.ndarray = theta[self.stored]
+        return found
+
+    @property
     def depthwise(self) -> bool:
         """Whether each group has one channel in and out, and there are several groups."""
-        return bool(self.weight.shape[0] > 1 and self.weight.shape[2] == 1)
+        return bool(self.shape[0] > 1 and self.shape[2] == 1)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,8 @@ import torch
 from torch import Tensor
 
 from gapbench.curvature.loss import Landscape
+from gapbench.curvature.residual import ResidualProbes
+from gapbench.curvature.trace import has_residual
 from gapbench.symmetry.find import Symmetry
 from gapbench.symmetry.groups.gram import gram
 from gapbench.symmetry.second_order import second_derivatives
@@ -27,14 +29,16 @@ class TangentTrace:
 
 
 def tangent_trace(
-    landscape: Landscape, symmetry: Symmetry, gradient: Tensor, generator: torch.Generator, probes: int
+    landscape: Landscape, symmetry: Symmetry, gradient: Tensor, probes: ResidualProbes
 ) -> TangentTrace:
     """tr((1 - P) H (1 - P)), P the projection on the horizontal space.
 
     Differentiating g(theta)' t_l(theta) = 0 along t_k gives t_k' H t_l = -g' (D t_l) t_k. Where all symmetries
     are rescalings and shifts ("identity") that needs only the gradient. Otherwise exact by Hessian products
     along a basis where that takes at most `EXACT_SIZE` and no more than 4 `probes` of them ("basis"), else an
-    average over `probes` Rademacher vectors z of u' H u, u = (1 - P) z, which is small where the gradient is.
+    average over the vectors z of `probes`, u = (1 - P) z, of u' R z, R what the Gauss-Newton matrix leaves out
+    of H: outputs do not change along u, so that u' G z = 0. Both are small where the gradient is. Where R cannot be
+    told from G, of u' H u.
 
     Returns:
         The trace, its standard error and which of the methods gave it.
@@ -46,14 +50,18 @@ def tangent_trace(
         return TangentTrace(exact, 0.0, "identity")
     projector = symmetry.projector
     assert projector is not None
-    if projector.basis is not None and projector.basis.shape[1] <= min(EXACT_SIZE, 4 * probes):
+    if projector.basis is not None and projector.basis.shape[1] <= min(EXACT_SIZE, 4 * probes.count):
         total = sum(_form(landscape, column) for column in projector.basis.T)
         return TangentTrace(float(total), 0.0, "basis")
     samples = []
-    for _ in range(probes):
-        signs = torch.randint(0, 2, (landscape.dimension,), generator=generator) * 2 - 1
-        z = signs.to(device=landscape.device, dtype=torch.float64)
-        samples.append(_form(landscape, z - symmetry.project(z)))
+    if has_residual(landscape):
+        for z, image in probes:
+            wide = z.double()
+            samples.append(float((wide - symmetry.project(wide)) @ image.double()))
+    else:
+        for z in probes.signs():
+            wide = z.double()
+            samples.append(_form(landscape, wide - symmetry.project(wide)))
     values = torch.tensor(samples, dtype=torch.float64)
     return TangentTrace(float(values.mean()), float(values.std() / len(samples) ** 0.5), "probes")
 

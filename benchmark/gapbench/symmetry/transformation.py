@@ -54,13 +54,21 @@ def transform(orbit: Orbit, seed: int, strength: float, families: list[str] | No
     return result
 
 
-def transformed(orbit: Orbit, seed: int, strength: float, families: list[str] | None) -> Tensor:
-    """Transformed parameters (d,), float64, not yet checked. `families` as in `Symmetry.transform`."""
+def transformed(
+    orbit: Orbit, seed: int, strength: float, families: list[str] | None, room: Tensor | None = None
+) -> Tensor:
+    """Transformed parameters (d,), float64, in `room` if given, not yet checked.
+
+    `families` as in `Symmetry.transform`.
+
+    Returns:
+        The parameters.
+    """
     present = kinds(orbit)
     wanted = set(present if families is None else families)
     generator = torch.Generator().manual_seed(seed)
     bound = orbit.bound
-    theta = bound.theta.clone()
+    theta = bound.theta.clone() if room is None else room.copy_(bound.theta)
 
     def normal(count: int) -> Tensor:
         return torch.randn(count, generator=generator, dtype=torch.float64).to(theta.device)
@@ -81,7 +89,7 @@ def transformed(orbit: Orbit, seed: int, strength: float, families: list[str] | 
     draw = normal(bound.rescaling.size) * strength
     of_variable = [orbit.detected.kinds[int(v)] in wanted for v in bound.rescaling.variables]
     if any(of_variable):
-        theta = bound.rescaling.finite(theta, draw * torch.tensor(of_variable).to(draw))
+        bound.rescaling.act_in_place(theta, draw * torch.tensor(of_variable).to(draw))
     for mixing in bound.mixings:
         draw = normal(mixing.size)
         if mixing.space.kind in wanted and mixing.size:
@@ -100,5 +108,5 @@ def _add(theta: Tensor, positions: Tensor, change: Tensor, strength: float) -> N
     """Add `change`, scaled to `strength` times the root mean square of the parameters that it moves."""
     positions, change = positions[change != 0], change[change != 0]
     if len(change):
-        size = float(theta[positions].pow(2).mean().sqrt()) or float(theta.pow(2).mean().sqrt()) or 1.0
+        size = float(theta[positions].pow(2).mean().sqrt()) or float(theta.norm()) / len(theta) ** 0.5 or 1.0
         theta.index_add_(0, positions, change * (strength * size / float(change.pow(2).mean().sqrt())))

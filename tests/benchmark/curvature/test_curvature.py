@@ -9,9 +9,11 @@ from benchmark.small_networks import data, dense_hessian, networks
 from gapbench.computation.eigenvalue import largest_eigenvalue
 from gapbench.computation.multiaffine import why_not_multiaffine
 from gapbench.computation.tracing import trace
-from gapbench.curvature.heads import per_example_loss
+from gapbench.curvature import residual
+from gapbench.curvature.heads import gauss_newton_scalars, per_example_loss
 from gapbench.curvature.loss import Landscape
 from gapbench.curvature.per_example import squared_gradient_norms
+from gapbench.curvature.residual import Residual, ResidualProbes
 from gapbench.curvature.trace import GaussNewtonForm, gauss_newton_trace, hessian_trace
 
 NETWORKS = networks()
@@ -292,3 +294,75 @@ def test_traces_of_unusual_networks(kind, loss):
     sampled = hessian_trace(landscape, torch.Generator().manual_seed(0), probes=40, exact_below=0)
     assert abs(sampled.value - expected) <= 4 * sampled.standard_error + 1e-5 * abs(expected)
     assert (exact.method == "gauss_newton") == (kind == "masked")
+
+
+@pytest.mark.parametrize("classes", [2, 3, 10])
+@pytest.mark.parametrize("scale", [1.0, 30.0, 900.0])
+def test_scalars_of_the_cross_entropy_are_one_fewer_than_classes_and_give_its_second_derivative(
+    classes, scale
+):
+    logits = scale * torch.randn(5, classes, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    for row in logits:
+        outputs = row[None].clone().requires_grad_()
+        scalars = gauss_newton_scalars(outputs, (), "cross_entropy")
+        assert scalars.shape == (1, classes - 1)
+        parts = torch.stack([torch.autograd.grad(s, outputs, retain_graph=True)[0][0] for s in scalars[0]])
+        p = torch.softmax(row, 0)
+        expected = torch.diag(p) - p[:, None] * p
+        torch.testing.assert_close(parts.T @ parts, expected, rtol=1e-10, atol=1e-15)
+
+
+@pytest.mark.parametrize("loss", ["cross_entropy", "mse"])
+@pytest.mark.parametrize("name", ["gelu", "relu", "attention", "conv_bn"])
+def test_the_residual_is_what_the_gauss_newton_matrix_leaves_out(name, loss, monkeypatch):
+    landscape = landscape_of(name, loss)
+    dense = dense_hessian(landscape.model, landscape.inputs, landscape.targets, loss)
+    rest = dense - dense_gauss_newton(landscape)
+    v = torch.randn(landscape.dimension, generator=torch.Generator().manual_seed(4), dtype=torch.float64)
+    kept = Residual(landscape).product(v)
+    torch.testing.assert_close(kept, rest @ v, rtol=1e-8, atol=1e-10)
+    monkeypatch.setattr(residual, "KEPT_EXAMPLES", 0)
+    assert torch.equal(Residual(landscape).product(v), kept)
+    probes = ResidualProbes(landscape, torch.Generator().manual_seed(0), 3)
+    first, second = list(probes), list(probes)
+    monkeypatch.setattr(residual, "KEPT_NUMBERS", 0)
+    third = list(ResidualProbes(landscape, torch.Generator().manual_seed(0), 3))
+    for (z, image), again, anew in zip(first, second, third):
+        assert set(z.tolist()) == {-1.0, 1.0}
+        assert all(torch.equal(z, other[0]) and torch.equal(image, other[1]) for other in (again, anew))
+
+
+class _Positions(nn.Module):
+    """Parameters that broadcast over examples; `kind` says how."""
+
+    def __init__(self, kind):
+        super().__init__()
+        self.kind = kind
+        self.position, self.token = nn.Parameter(torch.randn(1, 3, 4)), nn.Parameter(torch.randn(1, 1, 4))
+        self.head = nn.Linear(4, 3)
+
+    def forward(self, x):
+        x = x.reshape(len(x), 2, 4)
+        token = {
+            "expand": lambda: self.token.expand(len(x), -1, -1),
+            "repeat": lambda: self.token[:1].repeat(len(x), 1, 1),
+            "mean": lambda: self.token.mean(0, keepdim=True).expand(len(x), -1, -1),
+            "squeeze": lambda: self.token.view(1, 4).expand(len(x), 1, 4),
+            "roll": lambda: self.token.expand(len(x), -1, -1).roll(1, 0),
+        }[self.kind]()
+        return self.head(torch.tanh(torch.cat([token, x], 1) + self.position).mean(1))
+
+
+@pytest.mark.parametrize("kind", ["expand", "repeat", "mean", "squeeze", "roll"])
+def test_parameters_that_broadcast_over_examples_have_gradients_of_single_examples(kind):
+    torch.manual_seed(0)
+    network = _Positions(kind).double().eval()
+    x = torch.randn(6, 8, dtype=torch.float64)
+    expected = []
+    for row in x:
+        outputs = network(row[None])[0]
+        rows = [torch.autograd.grad(o, list(network.parameters()), retain_graph=True) for o in outputs]
+        expected.append([sum(float(g.pow(2).sum()) for g in parts) for parts in rows])
+    for chunk in (1, 2, 4, 6):
+        found = squared_gradient_norms(network, x, lambda outputs: outputs, chunk)
+        torch.testing.assert_close(found, torch.tensor(expected, dtype=torch.float64), rtol=1e-10, atol=0.0)

@@ -90,7 +90,8 @@ def test_adaptive_values_are_unchanged_by_diagonal_rescalings_only(name):
     for proxy, options, tolerance in (
         ("adaptive_trace", {"exact_below": 2000}, 1e-8),
         ("sharpness_adaptive", {"steps": 100, "restarts": 3}, 1e-5),
-        ("sharpness_adaptive", {"steps": 60, "norm": "linf"}, 1e-5),
+        # A gradient that is zero but for rounding has either sign, which in this norm moves a parameter.
+        ("sharpness_adaptive", {"steps": 60, "norm": "linf"}, 1e-4),
         ("sharpness_adaptive_quotient", {"steps": 100, "restarts": 3}, 1e-5),
         ("sharpness_average_adaptive", {}, 1e-8),
         ("sharpness_geodesic", {"steps": 60}, 1e-5),

@@ -39,8 +39,9 @@ def _balanced(name: str, base: Callable[..., Estimate]) -> Callable[..., Estimat
         at_balance._cache["seed"] = context._cache.get("seed", 0)
         at_balance._cache["ascent_seed"] = ascent_seed(context)
         at_balance._cache["charged"] = 0.0
+        at_balance.reused()
         found = base(at_balance, **options)
-        context._cache["charged"] = context._cache.get("charged", 0.0) + at_balance._cache["charged"]
+        context.charge(at_balance._cache["charged"] + at_balance.reused())
         return Estimate(
             found.value,
             found.standard_error,
@@ -52,7 +53,8 @@ def _balanced(name: str, base: Callable[..., Estimate]) -> Callable[..., Estimat
 
 
 for _name, _base in BASES.items():
-    # 2: folding at layers with several readers; traces and maxima changed as their own did.
-    _version = 2
+    # 2: folding at layers with several readers. 3: the part of the trace along the orbit from probes of its own.
+    # 4: ascents that end early, averages with a control variate, probes of one seed for all traces.
+    _version = 4
     _reference = "Kempf and Ness 1979; balanced representative"
     proxy(f"{_name}_balanced", version=_version, reference=_reference)(_balanced(_name, _base))

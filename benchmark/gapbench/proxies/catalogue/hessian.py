@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gapbench.proxies.ascents import ascent_seed
+from gapbench.proxies.krylov import lanczos_of
 from gapbench.proxies.options import group_of, orbit_details
 from gapbench.proxies.registry import proxy
 from gapbench.proxies.results import Estimate
 
 if TYPE_CHECKING:
+    from gapbench.curvature.residual import ResidualProbes
     from gapbench.curvature.trace import TraceEstimate
     from gapbench.proxies.context import Context
+    from gapbench.symmetry.traces import TangentTrace
 
 
 def shared_trace(context: Context, probes: int, exact_below: int) -> TraceEstimate:
@@ -24,22 +28,44 @@ def shared_trace(context: Context, probes: int, exact_below: int) -> TraceEstima
     Raises:
         ValueError: `probes` is no whole number of at least 2.
     """
-    import torch
-
     from gapbench.curvature.trace import hessian_trace as trace_of
-    from gapbench_base.seeds import named_seed
 
     if isinstance(probes, bool) or int(probes) != probes or probes < 2:
         raise ValueError(f"probes = {probes!r} must be a whole number of at least 2")
+    pairs = shared_probes(context, int(probes))
+    key = f"hessian_trace {int(probes)} {int(exact_below)}"
+    return context.shared(
+        key,
+        lambda: trace_of(context.landscape, context.generator, int(probes), int(exact_below), pairs),
+    )
 
-    def compute() -> TraceEstimate:
-        generator = torch.Generator().manual_seed(named_seed("hessian trace", context._cache.get("seed", 0)))
-        return trace_of(context.landscape, generator, int(probes), int(exact_below))
 
-    return context.shared(f"hessian_trace {int(probes)} {int(exact_below)}", compute)
+def shared_probes(context: Context, probes: int) -> ResidualProbes:
+    """Random vectors and their products with the Hessian's part that Gauss-Newton leaves out, for all traces."""
+    import torch
+
+    from gapbench.curvature.residual import ResidualProbes
+    from gapbench_base.seeds import named_seed
+
+    def begin() -> ResidualProbes:
+        generator = torch.Generator().manual_seed(named_seed("hessian trace", ascent_seed(context)))
+        return ResidualProbes(context.landscape, generator, probes)
+
+    return context.shared(f"residual probes {probes}", begin)
 
 
-@proxy("hessian_trace", version=3, reference="Hutchinson 1990; exact where tr H = tr G")
+def shared_tangent_trace(context: Context, probes: int) -> TangentTrace:
+    """The part of tr H along the orbit, the same for every proxy that asks with these options."""
+    from gapbench.symmetry.traces import tangent_trace
+
+    pairs = shared_probes(context, probes)
+    return context.shared(
+        f"trace along the orbit {probes}",
+        lambda: tangent_trace(context.landscape, context.symmetry, context.gradient, pairs),
+    )
+
+
+@proxy("hessian_trace", version=4, reference="Hutchinson 1990; exact where tr H = tr G")
 def hessian_trace(context: Context, *, probes: int = 32, exact_below: int = 4096) -> Estimate:
     """Trace of the loss Hessian.
 
@@ -56,7 +82,7 @@ def hessian_trace(context: Context, *, probes: int = 32, exact_below: int = 4096
     return Estimate(found.value, found.standard_error, details)
 
 
-@proxy("hessian_trace_per_dimension", version=2, reference="tr H / d")
+@proxy("hessian_trace_per_dimension", version=3, reference="tr H / d")
 def hessian_trace_per_dimension(context: Context, *, probes: int = 32, exact_below: int = 4096) -> Estimate:
     """Trace of the loss Hessian divided by the number of parameters. Options as in `hessian_trace`."""
     found = hessian_trace(context, probes=probes, exact_below=exact_below)
@@ -64,7 +90,7 @@ def hessian_trace_per_dimension(context: Context, *, probes: int = 32, exact_bel
     return Estimate(found.value / d, _divided(found.standard_error, d), {**found.details, "d": d})
 
 
-@proxy("hessian_trace_quotient", version=2, reference="tr(PHP), P the projection on the horizontal space")
+@proxy("hessian_trace_quotient", version=4, reference="tr(PHP), P the projection on the horizontal space")
 def hessian_trace_quotient(context: Context, *, probes: int = 32, exact_below: int = 4096) -> Estimate:
     """Trace of the loss Hessian within the horizontal space of the network's symmetries.
 
@@ -75,11 +101,9 @@ def hessian_trace_quotient(context: Context, *, probes: int = 32, exact_below: i
     Returns:
         The trace; the details give both terms and the orbit.
     """
-    from gapbench.symmetry.traces import tangent_trace
-
-    symmetry = group_of(context)
+    group_of(context)
     full = hessian_trace(context, probes=probes, exact_below=exact_below)
-    along = tangent_trace(context.landscape, symmetry, context.gradient, context.generator, int(probes))
+    along = shared_tangent_trace(context, int(probes))
     error = ((full.standard_error or 0.0) ** 2 + along.standard_error**2) ** 0.5
     details = {
         **full.details,
@@ -91,7 +115,7 @@ def hessian_trace_quotient(context: Context, *, probes: int = 32, exact_below: i
     return Estimate(full.value - along.value, error, details)
 
 
-@proxy("hessian_trace_quotient_per_dimension", version=2, reference="tr(PHP) / (d - k)")
+@proxy("hessian_trace_quotient_per_dimension", version=4, reference="tr(PHP) / (d - k)")
 def hessian_trace_quotient_per_dimension(
     context: Context, *, probes: int = 32, exact_below: int = 4096
 ) -> Estimate:
@@ -107,7 +131,7 @@ def _divided(error: float | None, by: int) -> float | None:
     return None if error is None else error / by
 
 
-@proxy("hessian_top_eigenvalue", reference="Lanczos 1950; Sagun et al. 2017")
+@proxy("hessian_top_eigenvalue", version=2, reference="Lanczos 1950; Sagun et al. 2017")
 def hessian_top_eigenvalue(context: Context, *, tolerance: float = 1e-6, max_products: int = 200) -> Estimate:
     """Largest algebraic eigenvalue of the loss Hessian, by Lanczos with full reorthogonalisation.
 
@@ -117,12 +141,7 @@ def hessian_top_eigenvalue(context: Context, *, tolerance: float = 1e-6, max_pro
     Returns:
         The eigenvalue, with no standard error.
     """
-    import torch
-
-    from gapbench.computation.eigenvalue import largest_eigenvalue
-
-    landscape = context.landscape
-    draw = torch.randn(landscape.dimension, generator=context.generator, dtype=torch.float64)
-    start = draw.to(device=landscape.device, dtype=landscape.dtype)
-    pair = largest_eigenvalue(landscape.hessian_product, start, tolerance, max_products)
+    found, used = lanczos_of(context), len(lanczos_of(context).seconds)
+    pair = found.largest(tolerance, max_products)
+    context.charge(sum(found.seconds[: min(used, pair.products)]))
     return Estimate(pair.value, details={"residual": pair.residual, "products": pair.products})

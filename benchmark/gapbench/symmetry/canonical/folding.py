@@ -106,7 +106,7 @@ def _fold_batch_norm(
     if alone:
         for channel, r in enumerate(reads):
             use, position = writers[int(r)][0]
-            groups, outs, ins, taps = use.weight.shape
+            groups, outs, ins, taps = use.shape
             row = torch.from_numpy(use.weight.reshape(groups * outs, ins * taps)[position])
             theta[row] *= float(gain[channel])
             bias = int(use.bias.reshape(-1)[position])
@@ -149,7 +149,7 @@ def _fold_layer_scale(
         return
     for r, p in zip(reads, scale.weight):
         use, position = writers[int(r)][0]
-        groups, outs, ins, taps = use.weight.shape
+        groups, outs, ins, taps = use.shape
         factor = float(theta[p])
         theta[torch.from_numpy(use.weight.reshape(groups * outs, ins * taps)[position])] *= factor
         bias = int(use.bias.reshape(-1)[position])
@@ -189,8 +189,7 @@ def _fold_norm(
             readers.append((use, which.reshape(use.reads.shape)))
     shifted = bool((norm.bias >= 0).all())
     movable = shifted and all(
-        (use.bias >= 0).all() and use.uniform and not (use.borders and use.weight.shape[3] > 1)
-        for use, _ in readers
+        (use.bias >= 0).all() and use.uniform and not (use.borders and use.shape[3] > 1) for use, _ in readers
     )
     weight = theta[norm.weight].clone()
     bias = theta[norm.bias].clone() if shifted else torch.zeros_like(weight)

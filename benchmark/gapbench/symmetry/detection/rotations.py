@@ -119,8 +119,7 @@ def _norm_slots(
     feature = {int(r): f for f, r in enumerate(before[norm.writes])}
     for use in run.found.linear:
         flat = before[use.reads.reshape(-1)]
-        groups, outs, ins, taps = use.weight.shape
-        columns = use.weight.transpose(0, 2, 1, 3).reshape(groups * ins, outs * taps)
+        groups, outs, ins, taps = use.shape
         hits = np.array([feature.get(int(r), -1) for r in flat])
         if not (hits >= 0).any():
             continue
@@ -132,6 +131,7 @@ def _norm_slots(
         by_feature = positions.reshape(n * repeats, times)
         if (hits[by_feature] != np.arange(n * repeats)[:, None]).any():
             return None
+        columns = use.weight.transpose(0, 2, 1, 3).reshape(groups * ins, outs * taps)
         index = columns[by_feature[table]].reshape(n, -1)
         weight = None
         if weighted:

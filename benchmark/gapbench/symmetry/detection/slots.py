@@ -106,8 +106,7 @@ def _mixed_signs(signs: np.ndarray) -> bool:
 
 def _writer_slots(use: LinearUse, representative: Ids, sign: np.ndarray, channels: Ids) -> list[Slot] | None:
     flat = use.writes.reshape(-1)
-    groups, outs, ins, taps = use.weight.shape
-    rows = use.weight.reshape(groups * outs, ins * taps)
+    groups, outs, ins, taps = use.shape
     slots: list[Slot] = []
     for s in (1, -1):
         table = grouped(representative[flat], channels, sign[flat] == s)
@@ -115,7 +114,13 @@ def _writer_slots(use: LinearUse, representative: Ids, sign: np.ndarray, channel
             return None
         if not table.shape[1]:
             continue
-        slots.append(Slot(rows[table].reshape(len(channels), -1), s < 0, void=f"reader_null:{use.node}"))
+        slots.append(
+            Slot(
+                use.weight.reshape(groups * outs, ins * taps)[table].reshape(len(channels), -1),
+                s < 0,
+                void=f"reader_null:{use.node}",
+            )
+        )
         bias = use.bias.reshape(-1)[table]
         if (bias >= 0).all():
             slots.append(Slot(bias, s < 0, void="bias"))
@@ -124,14 +129,14 @@ def _writer_slots(use: LinearUse, representative: Ids, sign: np.ndarray, channel
 
 def _reader_slots(use: LinearUse, representative: Ids, sign: np.ndarray, channels: Ids) -> list[Slot] | None:
     flat = use.reads.reshape(-1)
-    groups, outs, ins, taps = use.weight.shape
-    columns = use.weight.transpose(0, 2, 1, 3).reshape(groups * ins, outs * taps)
+    groups, outs, ins, taps = use.shape
     slots: list[Slot] = []
     for s in (1, -1):
         table = grouped(representative[flat], channels, sign[flat] == s)
         if table is None:
             return None
         if table.shape[1]:
+            columns = use.weight.transpose(0, 2, 1, 3).reshape(groups * ins, outs * taps)
             slots.append(
                 Slot(columns[table].reshape(len(channels), -1), s > 0, void=f"writer_null:{use.node}")
             )

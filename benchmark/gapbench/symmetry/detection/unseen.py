@@ -15,13 +15,13 @@ def writer_nulls(run: Interpreter, before: Ids, roles: dict[int, set[str]]) -> l
     found = run.found
     result = []
     for use in found.linear:
-        if use.weight.shape[0] == 1 and use.node not in found.spoiled and use.weight.shape[1] > 1:
-            outs = use.weight.shape[1]
+        if use.shape[0] == 1 and use.node not in found.spoiled and use.shape[1] > 1:
+            outs = use.shape[1]
             index = use.weight[0].reshape(outs, -1)
             kind = "null direction of writers"
             if found.logits is not None and np.isin(use.writes, found.logits).any():
                 kind = "logit shift"
-            result.append(WriterNull(use.node, use.weight.shape[3], use.name, kind, index, None))
+            result.append(WriterNull(use.node, use.shape[3], use.name, kind, index, None))
     for scale in found.scales:
         if scale.node in found.spoiled or (before[scale.reads] == 0).any():
             continue
@@ -33,19 +33,17 @@ def writer_nulls(run: Interpreter, before: Ids, roles: dict[int, set[str]]) -> l
         by_rank = np.argsort(classes)
         back = np.argsort(by_rank)
         for use in found.linear:
-            if use.weight.shape[0] != 1:
+            if use.shape[0] != 1:
                 continue
             table = grouped(before[use.writes.reshape(-1)], classes[by_rank])
             if table is None or table.shape[1] != 1:
                 continue
             rows = table[:, 0][back]
-            index = use.weight[0].reshape(use.weight.shape[1], -1)[rows]
+            index = use.weight[0].reshape(use.shape[1], -1)[rows]
             if (use.bias >= 0).all():
                 index = np.concatenate([index, use.bias.reshape(-1)[rows][:, None]], axis=1)
             result.append(
-                WriterNull(
-                    use.node, use.weight.shape[3], use.name, "null direction of writers", index, scale.weight
-                )
+                WriterNull(use.node, use.shape[3], use.name, "null direction of writers", index, scale.weight)
             )
     return result
 
@@ -58,7 +56,7 @@ def reader_nulls(run: Interpreter) -> list[ReaderNull]:
             owner.update({int(w): (number, f) for f, w in enumerate(norm.writes)})
     result = []
     for use in run.found.linear:
-        groups, outs, ins, taps = use.weight.shape
+        groups, outs, ins, taps = use.shape
         if groups != 1 or not use.uniform:
             continue
         found = [owner.get(int(r)) for r in use.reads[0]]

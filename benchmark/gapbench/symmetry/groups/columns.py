@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from gapbench.symmetry.classes import Ids
-from gapbench.symmetry.groups.group import place
+from gapbench.symmetry.groups.group import ids
+from gapbench.symmetry.structure import place
 
 
 class Columns:
@@ -19,7 +20,8 @@ class Columns:
     def __init__(self, rows: Ids, matrix: sp.csr_matrix, d: int, device: torch.device):
         self.rows, self.matrix, self.d, self.device = rows, matrix, d, device
         self.size = int(matrix.shape[1])
-        self.where = place(rows, device)
+        where = place(rows)
+        self.where = where if isinstance(where, slice) else ids(where, device)
         self._sparse: Tensor | None = None
         self._transposed: Tensor | None = None
 

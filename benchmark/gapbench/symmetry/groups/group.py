@@ -31,11 +31,3 @@ class Group(Protocol):
 def ids(values: np.ndarray, device: torch.device) -> Tensor:
     """Whole numbers, or real ones, as a tensor on `device`."""
     return torch.from_numpy(np.ascontiguousarray(values)).to(device)
-
-
-def place(index: np.ndarray, device: torch.device) -> slice | Tensor:
-    """A slice where the positions are consecutive, else the positions."""
-    flat = index.reshape(-1)
-    if len(flat) and flat[-1] - flat[0] == len(flat) - 1 and (np.diff(flat) == 1).all():
-        return slice(int(flat[0]), int(flat[-1]) + 1)
-    return ids(flat, device)

@@ -12,7 +12,7 @@ from torch import Tensor
 from gapbench.symmetry.classes import distinct
 from gapbench.symmetry.detection.records import Detected
 from gapbench.symmetry.groups.columns import Columns
-from gapbench.symmetry.groups.group import ids, place
+from gapbench.symmetry.groups.group import ids
 from gapbench.symmetry.structure import Findings
 
 
@@ -21,7 +21,7 @@ class LayerWeights:
     """One layer's weights: where they are in theta and which raw variables they lie between."""
 
     where: slice | Tensor
-    shape: tuple[int, int, int, int]
+    shape: tuple[int, ...]
     outs: Tensor
     ins: Tensor
 
@@ -46,8 +46,8 @@ class Rescaling:
         self.raw = len(representative)
         self.weights = [
             LayerWeights(
-                place(use.weight, device),
-                use.weight.shape,
+                ids(use.weight.reshape(-1), device) if use.where is None else use.where,
+                use.shape,
                 ids(use.writes, device),
                 ids(use.reads, device),
             )
@@ -190,24 +190,31 @@ class Rescaling:
 
     def finite(self, theta: Tensor, c: Tensor) -> Tensor:
         """theta (d,) rescaled by the free log scales c (size,)."""
-        s = self._raw(c)
         out = theta.clone()
-        for w in self.weights:
-            part = out[w.where].reshape(w.shape)
-            out[w.where] = (
-                part * torch.exp(s[w.outs][:, :, None, None] - s[w.ins][:, None, :, None])
-            ).reshape(-1)
-        p, v, f = self.exponents
-        log = torch.zeros_like(theta)
-        values = s.cpu().numpy()[v] * f
-        log.index_add_(0, ids(p, theta.device), ids(values, theta.device))
-        out = out * torch.exp(log)
+        self.act_in_place(out, c)
+        return out
+
+    def act_in_place(self, theta: Tensor, c: Tensor) -> None:
+        """`finite`, on theta itself."""
+        s = self._raw(c)
+        grow = torch.exp(s)
+        shifts = []
         for b in self.batch_norms:
             bias = ids(b.bias, theta.device)
-            before, after = (ids(b.gain(t.numpy(force=True)) * b.mean, theta.device) for t in (theta, out))
-            grow = torch.exp(s[ids(b.writes, theta.device)])
-            out[bias] = grow * (theta[bias] - before) + after
-        return out
+            offset = theta[bias] - ids(b.gain(theta.numpy(force=True)) * b.mean, theta.device)
+            shifts.append((b, bias, grow[ids(b.writes, theta.device)] * offset))
+        for w in self.weights:
+            part = theta[w.where].reshape(w.shape)
+            part *= grow[w.outs][:, :, None, None]
+            part /= grow[w.ins][:, None, :, None]
+            if not isinstance(w.where, slice):
+                theta[w.where] = part.reshape(-1)
+        p, v, f = self.exponents
+        rows, at = np.unique(p, return_inverse=True)
+        log = np.bincount(at.reshape(-1), s.cpu().numpy()[v] * f, minlength=len(rows))
+        theta[ids(rows, theta.device)] *= torch.exp(ids(log, theta.device))
+        for b, bias, offset in shifts:
+            theta[bias] = offset + ids(b.gain(theta.numpy(force=True)) * b.mean, theta.device)
 
 
 class RelativeRescaling(Rescaling):

@@ -26,7 +26,7 @@ class Shifts:
                 continue
             out = values[use.shift_out[kept]]
             if use.shift_in.any():
-                totals = numbers[use.weight].sum(axis=3)
+                totals = use.values(numbers).sum(axis=3)
                 blocks = [
                     sp.csr_matrix(totals[g][kept[g]]) @ values[use.shift_in[g]] for g in range(len(totals))
                 ]

@@ -14,7 +14,7 @@ from gapbench.symmetry.classes import distinct
 from gapbench.symmetry.interpreter import Handler, Interpreter
 from gapbench.symmetry.labels import Activation, Constant, ParameterView
 from gapbench.symmetry.operators.attention import activation_product, transposed
-from gapbench.symmetry.structure import LinearUse
+from gapbench.symmetry.structure import LinearUse, Span, stored
 
 
 def matrix_product(run: Interpreter, node: Node) -> Activation:
@@ -66,7 +66,7 @@ def _dense(
     """x (B, T, I) times weight (I, O) or (B, I, O) plus bias, broadcast to (B, T, O)."""
     weight = weight if weight.dim() == 3 else weight[None]
     batch, positions, _ = x.scale.shape
-    if bool((weight == weight[:1]).all()):
+    if len(weight) > 1 and bool((weight == weight[:1]).all()):
         weight = weight[:1]
     if bias is not None:
         bias = bias.expand(batch, positions, weight.shape[2]) if bias.dim() else None
@@ -119,7 +119,8 @@ def _linear_use(
     uniform: bool,
 ) -> LinearUse:
     groups, outs = weight.shape[:2]
-    run.weight_use(node, torch.from_numpy(weight))
+    kept = stored(weight)
+    run.weight_use(node, kept.where if isinstance(kept, Span) else torch.from_numpy(weight))
     if bias is not None:
         run.weight_use(node, torch.from_numpy(bias))
     writes = run.scale.new(groups * outs).reshape(groups, outs)
@@ -142,7 +143,7 @@ def _linear_use(
     use = LinearUse(
         node.index,
         run.name(weight),
-        weight,
+        kept,
         absent if bias is None else bias,
         writes,
         reads,

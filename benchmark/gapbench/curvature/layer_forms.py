@@ -1,0 +1,155 @@
+"""Gradients of single examples in a layer's parameters, as outer products of its inputs and output gradients."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+HELD = 2e8  # numbers in per-example gradients that are held at once
+Weights = Mapping[int, Tensor]  # elementwise factors by identity of the parameter
+
+
+class LayerForm:
+    """One layer's input in the form in which its gradient is an outer product; computed once per chunk."""
+
+    def __init__(self, layer: nn.Module, inputs: Tensor):
+        self.layer = layer
+        self.gram: Tensor | None = None
+        if isinstance(layer, nn.Conv2d):
+            assert not isinstance(layer.padding, str)
+            columns = nn.functional.unfold(
+                inputs, layer.kernel_size, layer.dilation, layer.padding, layer.stride
+            )
+            self.inputs = columns.reshape(len(inputs), layer.groups, -1, columns.shape[-1])  # n g i p
+        elif isinstance(layer, nn.Linear):
+            self.inputs = inputs.reshape(len(inputs), -1, layer.in_features).transpose(1, 2)[:, None]
+        elif isinstance(layer, nn.LayerNorm):
+            shape = tuple(layer.normalized_shape)
+            # LayerNorm2d normalises the channels of (n, c, h, w).
+            self.channels_first = tuple(inputs.shape[-len(shape) :]) != shape
+            inputs = inputs.movedim(1, -1) if self.channels_first else inputs
+            normal = nn.functional.layer_norm(inputs, shape, eps=layer.eps)
+            self.inputs = self._positions_last(normal)
+        else:
+            assert isinstance(layer, _BatchNorm)
+            assert layer.running_mean is not None
+            assert layer.running_var is not None
+            shape = (1, -1, *[1] * (inputs.dim() - 2))
+            scale = torch.rsqrt(layer.running_var + layer.eps).reshape(shape)
+            self.inputs = ((inputs - layer.running_mean.reshape(shape)) * scale).reshape(
+                *inputs.shape[:2], -1
+            )
+
+    def _gradients(self, gradient: Tensor) -> Tensor:
+        n = len(gradient)
+        if isinstance(self.layer, nn.Conv2d):
+            return gradient.reshape(n, self.layer.groups, -1, self.inputs.shape[-1])
+        if isinstance(self.layer, nn.Linear):
+            return gradient.reshape(n, -1, self.layer.out_features).transpose(1, 2)[:, None]
+        if isinstance(self.layer, nn.LayerNorm):
+            return self._positions_last(gradient.movedim(1, -1) if self.channels_first else gradient)
+        return gradient.reshape(*gradient.shape[:2], -1)
+
+    def _positions_last(self, values: Tensor) -> Tensor:
+        assert isinstance(self.layer, nn.LayerNorm)
+        normalised = math.prod(self.layer.normalized_shape)
+        return values.reshape(len(values), -1, normalised).transpose(1, 2)
+
+    def squared_norms(
+        self, gradients: Sequence[Tensor], weightings: Sequence[Weights | None]
+    ) -> list[Tensor]:
+        """Squared norms of the layer's part of the gradient, one example each.
+
+        Gradients of several scalars go together, in products of larger matrices.
+
+        Args:
+            gradients: of k scalars, summed over the examples, in the layer's output.
+            weightings: elementwise factors by identity of the parameter, None for 1.
+
+        Returns:
+            For each weighting (k, n) in float64.
+        """
+        parts, a = [self._gradients(gradient) for gradient in gradients], self.inputs
+        weight, bias = self.layer.weight, self.layer.bias
+        assert isinstance(weight, Tensor)
+        if isinstance(self.layer, _BatchNorm | nn.LayerNorm):
+            gain = torch.stack([(g * a).sum(-1) for g in parts])
+            totals = [
+                (gain if w is None else gain * w[id(weight)].reshape(-1)).pow(2).sum(-1) for w in weightings
+            ]
+        else:
+            factors = [None if w is None else w[id(weight)] for w in weightings]
+            totals = self._matrix_norms(torch.stack(parts, dim=2), factors)
+        if bias is not None:
+            assert isinstance(bias, Tensor)
+            shift = torch.stack([g.sum(-1).reshape(len(g), -1) for g in parts])
+            for total, w in zip(totals, weightings):
+                total += (shift if w is None else shift * w[id(bias)].reshape(-1)).pow(2).sum(-1)
+        return [total.double() for total in totals]
+
+    def _matrix_norms(self, g: Tensor, factors: list[Tensor | None]) -> list[Tensor]:
+        """Of the outer products of g (n, groups, k, out, positions) and the inputs (n, groups, in, positions)."""
+        a = self.inputs
+        _, groups, k, out, positions = g.shape
+        fan_in = a.shape[2]
+        by_shape = [None if f is None else f.reshape(groups, out, fan_in) for f in factors]
+        if positions == 1:  # squares of outer products are outer products
+            g2, a2 = g[..., 0] ** 2, a[..., 0] ** 2
+            return [
+                torch.einsum("ngko,ngi->kn", g2, a2)
+                if f is None
+                else torch.einsum("ngko,goi,ngi->kn", g2, f**2, a2)
+                for f in by_shape
+            ]
+        by_gram = positions * (out + fan_in / k) <= out * fan_in  # the inputs' Gram matrix is made once
+        whole = [f for f in by_shape if f is not None or not by_gram]
+        found = iter(self._outer_norms(g, whole) if whole else [])
+        return [self._gram_norms(g) if f is None and by_gram else next(found) for f in by_shape]
+
+    def _gram_norms(self, g: Tensor) -> Tensor:
+        if self.gram is None:
+            self.gram = torch.einsum("ngip,ngiq->ngpq", self.inputs, self.inputs)
+        squares = torch.matmul(g.transpose(3, 4), g) * self.gram[:, :, None]
+        return squares.sum(dim=(1, 3, 4)).T
+
+    def _outer_norms(self, g: Tensor, factors: list[Tensor | None]) -> list[Tensor]:
+        n, groups, k, out, positions = g.shape
+        fan_in = self.inputs.shape[2]
+        rows = max(1, int(HELD // (k * groups * out * fan_in)))
+        together = g.reshape(n, groups, k * out, positions)
+        parts: list[list[Tensor]] = [[] for _ in factors]
+        for left, right in zip(torch.split(together, rows), torch.split(self.inputs, rows)):
+            products = torch.matmul(left, right.transpose(2, 3))
+            products = products.reshape(-1, groups, k, out, fan_in)
+            for found, factor in zip(parts, factors):
+                weighted = products if factor is None else products * factor[:, None]
+                found.append(weighted.pow(2).sum(dim=(1, 3, 4)).T)
+        return [torch.cat(found, dim=1) for found in parts]
+
+    def agrees(self, layer: nn.Module, gradient: Tensor | None, summed: Mapping[int, Tensor | None]) -> bool:
+        """Whether the outer products, summed over examples, are autograd's gradient of the parameters."""
+        if gradient is None:  # not used by the output: right only if autograd says so too
+            return all(summed[id(p)] is None for p in layer.parameters(recurse=False))
+        g, a = self._gradients(gradient), self.inputs
+        if isinstance(layer, _BatchNorm | nn.LayerNorm):
+            weight = (g * a).sum(dim=(0, 2))
+            bias = g.sum(dim=(0, 2))
+        else:
+            weight = torch.einsum("ngop,ngip->goi", g, a)
+            bias = g.sum(dim=(0, 3)).reshape(-1)
+        for expected, parameter in ((weight, layer.weight), (bias, layer.bias)):
+            if parameter is None:
+                continue
+            found = summed[id(parameter)]
+            if found is None or expected is None:
+                return False
+            error = torch.linalg.vector_norm(found.reshape(-1) - expected.reshape(-1))
+            scale = torch.linalg.vector_norm(found) + torch.finfo(found.dtype).tiny
+            tolerance = 1e-3 if found.dtype == torch.float32 else 1e-9
+            if float(error) > tolerance * float(scale) + 1e-9 * float(g.abs().sum()):
+                return False
+        return True

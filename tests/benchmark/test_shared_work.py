@@ -1,0 +1,87 @@
+"""What proxies share is computed once and changes no value."""
+
+import pytest
+import torch
+from torch import nn
+
+import gapbench
+from benchmark.symmetry import zoo
+from gapbench.curvature import layer_forms, per_example
+from gapbench.curvature.loss import Landscape
+from gapbench.curvature.trace import adaptive_gauss_newton_trace, gauss_newton_trace
+from gapbench.proxies.measuring import make_context, measure_in
+from gapbench.proxies.registry import checked_options, proxy_entry
+
+CHEAP = {"steps": 3, "samples": 3, "probes": 4}
+
+
+def _options(entry, options):
+    return checked_options(entry, {k: v for k, v in options.items() if k in entry.options})
+
+
+def _measured(context, name):
+    entry = proxy_entry(name)
+    found = measure_in(context, entry, _options(entry, CHEAP), 3)
+    return found.status, found.value, found.standard_error
+
+
+@pytest.mark.parametrize("name", ["cnn bn", "vit cls 1", "mobilenet", "flat deep linear"])
+def test_values_do_not_depend_on_which_other_proxies_are_measured(name):
+    network, x = zoo.build(name), zoo.inputs(name, 8, seed=3)
+    y = torch.randint(0, 3, (8,), generator=torch.Generator().manual_seed(7))
+    names = list(gapbench.list_proxies())
+    forwards, backwards = make_context(network, x, y), make_context(network, x, y)
+    together = {n: _measured(forwards, n) for n in names}
+    reversed_ = {n: _measured(backwards, n) for n in reversed(names)}
+    for n in names:
+        assert together[n] == reversed_[n], n
+        assert _measured(make_context(network, x, y), n) == together[n], n
+
+
+def test_quotient_traces_share_their_probes(monkeypatch):
+    from gapbench.symmetry import traces
+
+    calls = []
+    plain = traces.tangent_trace
+    monkeypatch.setattr(traces, "tangent_trace", lambda *a, **k: calls.append(1) or plain(*a, **k))
+    context = make_context(zoo.build("vit cls 1"), zoo.inputs("vit cls 1", 8), torch.arange(8) % 3)
+    whole, each = (
+        _measured(context, n)[1] for n in ("hessian_trace_quotient", "hessian_trace_quotient_per_dimension")
+    )
+    assert len(calls) == 1
+    left = context.landscape.dimension - context.symmetry.dimension
+    assert whole / left == pytest.approx(each, rel=1e-12)
+
+
+class _Layers(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.one, self.two = nn.Conv2d(2, 4, 3, padding=1, groups=2), nn.Conv2d(4, 6, 1)
+        self.norm, self.last = nn.BatchNorm2d(4), nn.Linear(6, 5)
+        self.layer_norm, self.scale = nn.LayerNorm(5), nn.Parameter(torch.rand(5) + 0.5)
+
+    def forward(self, x):
+        x = self.two(torch.relu(self.norm(self.one(x)))).mean((2, 3))
+        return self.layer_norm(self.last(x)) * self.scale
+
+
+@pytest.mark.parametrize(("held", "together"), [(layer_forms.HELD, per_example.TOGETHER), (1.0, 1.0)])
+def test_weighted_traces_by_layers_are_those_of_single_gradients(held, together, monkeypatch):
+    torch.manual_seed(0)
+    network = _Layers().double().eval()
+    x, y = torch.randn(6, 2, 5, 5, dtype=torch.float64), torch.randint(0, 5, (6,))
+    landscape = Landscape(network, x, y, "cross_entropy")
+    weights = landscape.unflatten(landscape.theta())
+    parameters = dict(network.named_parameters())
+    slow = per_example._by_vmap(network, parameters, x, landscape.scalars, 5, [None, weights])
+    monkeypatch.setattr(layer_forms, "HELD", held)
+    monkeypatch.setattr(per_example, "TOGETHER", together)
+    both = per_example.squared_norms_by_weights(network, x, landscape.scalars, 4, [None, weights])
+    for fast, expected in zip(both, slow):
+        assert torch.allclose(fast, expected, rtol=1e-10, atol=0.0)
+    for w, found in zip([None, weights], both):
+        assert torch.equal(per_example.squared_gradient_norms(network, x, landscape.scalars, 4, w), found)
+    assert adaptive_gauss_newton_trace(landscape) == pytest.approx(float(slow[1].sum()) / 6, rel=1e-10)
+    assert landscape.remembers("Gauss-Newton trace")
+    assert gauss_newton_trace(landscape) == pytest.approx(float(slow[0].sum()) / 6, rel=1e-10)
+    assert landscape.reused > 0
