@@ -90,7 +90,12 @@ class Course:
     """
 
     def __init__(
-        self, data: tuple[Split, Split], black: Tensor, values: Hyperparameters, seed: int, device: torch.device
+        self,
+        data: tuple[Split, Split],
+        black: Tensor,
+        values: Hyperparameters,
+        seed: int,
+        device: torch.device,
     ):
         """`data` are the training and the test split on the device, as `placed` gives them."""
         self.train_split, self.test_split = data
@@ -160,9 +165,7 @@ class Course:
             status = "converged"
         if not (math.isfinite(on_train.cross_entropy) and math.isfinite(on_test.cross_entropy)):
             status = "diverged"
-        return Trained(
-            status, len(self.history), self.steps, self.seconds, on_train, on_test, self.history
-        )
+        return Trained(status, len(self.history), self.steps, self.seconds, on_train, on_test, self.history)
 
 
 def train(

@@ -1,0 +1,162 @@
+"""Train several networks of one architecture together, each by the protocol of `gapbench.population.training`.
+
+Every network has its own examples, order, augmentation, noise, learning rate, decay and end. One that ends is
+evaluated by itself, handed over and taken out of the stack, so what is left goes on without it: neither its
+parameters nor those of the others move any more because of it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+
+from gapbench.population.stacked_batches import StackedBatches
+from gapbench.population.stacked_parameters import StackedParameters, Unsuitable
+from gapbench.population.stacked_rules import StackedRule
+from gapbench.population.training import Course, Trained, placed
+from gapbench.suites.hyperparameters import Hyperparameters
+from gapbench_tasks import Split, Task
+
+
+class Stack(Protocol):
+    """What an engine is: several networks whose losses and gradients are computed together."""
+
+    parameters: StackedParameters
+
+    def gradient(self, inputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+        """Losses (count,) and gradients (count, size) on inputs (count, b, c, h, w) and targets (count, b)."""
+
+    def keep(self, rows: Tensor) -> None:
+        """Drop all networks but these."""
+
+    def write(self, index: int, model: nn.Module) -> None:
+        """Give `model` the parameters and buffers of network `index`."""
+
+
+Engine = Callable[[Sequence[nn.Module], Tensor], Stack]
+"""Stacks networks; the tensor holds a few examples (b, c, h, w). Raises `Unsuitable` where it cannot."""
+
+
+@dataclass(frozen=True)
+class Member:
+    """One network of a stack, untrained: what `gapbench.population.training.train` takes, and a name."""
+
+    key: str
+    model: nn.Module
+    task: Task
+    values: Hyperparameters
+    seed: int
+
+
+def in_order(members: Sequence[Member]) -> list[Member]:
+    """Members with equal numbers beside each other, which then take their steps together."""
+
+    def numbers(member: Member) -> tuple[float, ...]:
+        values = member.values
+        return (values.learning_rate, values.max_epochs, values.weight_decay, values.momentum, values.sam_rho)
+
+    return sorted(members, key=numbers)
+
+
+def courses_of(members: Sequence[Member], device: torch.device) -> list[Course]:
+    """Their courses, with the data of equal tasks on the device once.
+
+    Raises:
+        Unsuitable: where they cannot keep step.
+    """
+    data: dict[int, tuple[tuple[Split, Split], Tensor]] = {}
+    courses = []
+    for member in members:
+        if id(member.task) not in data:
+            data[id(member.task)] = placed(member.task, device)
+        splits, black = data[id(member.task)]
+        courses.append(Course(splits, black, member.values, member.seed, device))
+    if len({(c.count, c.batches, c.train_split.inputs.shape[1:]) for c in courses}) != 1:
+        raise Unsuitable("the networks have examples of other numbers or shapes")
+    if len({member.values.optimizer for member in members}) != 1:
+        raise Unsuitable("the networks have other optimizers")
+    return courses
+
+
+def train_together(
+    members: Sequence[Member],
+    engine: Engine,
+    device: torch.device | str,
+    ended: Callable[[Member, Trained | Exception], None],
+) -> None:
+    """Train networks in place; `ended` hears of each as soon as it ends, with its result or what went wrong.
+
+    Networks are left on `device`, in eval mode. An error that is not of one network alone is raised, and the
+    networks of which `ended` has not heard are left somewhere on their way.
+
+    `Trained.seconds` is a network's share of the time.
+    """
+    device = torch.device(device)
+    members = in_order(members)
+    for member in members:
+        member.model.to(device).train()
+    running = list(zip(members, courses_of(members, device)))
+    stack = engine([member.model for member in members], running[0][1].train_split.inputs[:8])
+    rule = StackedRule(stack.parameters, [member.values for member in members])
+    batches = StackedBatches([course for _, course in running])
+    while running:
+        started = time.perf_counter()
+        losses = _epoch(stack, rule, batches, running)
+        share = (time.perf_counter() - started) / len(running)
+        kept = []
+        for index, (member, course) in enumerate(running):
+            started = time.perf_counter()
+            course.seconds += share
+            error = batches.errors.get(index)
+            found = error if error is not None else _looked_at(stack, index, member, course, losses[index])
+            if found is None:
+                course.seconds += time.perf_counter() - started
+                kept.append(index)
+            else:
+                if isinstance(found, Trained):
+                    seconds = found.seconds + time.perf_counter() - started
+                    found = replace(found, seconds=seconds)
+                ended(member, found)
+        if 0 < len(kept) < len(running):
+            rows = torch.tensor(kept, device=device)
+            stack.keep(rows)
+            rule.keep(rows)
+            batches = StackedBatches([running[index][1] for index in kept])
+        running = [running[index] for index in kept]
+
+
+def _epoch(
+    stack: Stack, rule: StackedRule, batches: StackedBatches, running: Sequence[tuple[Member, Course]]
+) -> Tensor:
+    """One epoch of each network: its losses (count, batches)."""
+    losses = []
+    for index, inputs, targets in batches.epoch():
+        rates = [course.rate(index) for _, course in running]
+
+        def gradient(inputs: Tensor = inputs, targets: Tensor = targets) -> tuple[Tensor, Tensor]:
+            return stack.gradient(inputs, targets)
+
+        losses.append(rule.step(gradient, rates))
+    return torch.stack(losses, 1)
+
+
+def _looked_at(
+    stack: Stack, index: int, member: Member, course: Course, losses: Tensor
+) -> Trained | Exception | None:
+    """The end of a network's training, or None if it goes on."""
+
+    def network() -> nn.Module:
+        stack.write(index, member.model)
+        return member.model
+
+    try:
+        return course.finish(network()) if course.end_epoch(losses, network) else None
+    except torch.OutOfMemoryError:
+        raise
+    except Exception as error:  # whatever evaluating this network does is a result of it alone
+        return error
