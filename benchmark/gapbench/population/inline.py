@@ -6,8 +6,8 @@ import os
 from collections import deque
 from collections.abc import Iterator
 
-from gapbench.population.jobs import Setup, TrainJob
-from gapbench.population.pool import Job, WorkerEvent
+from gapbench.population.jobs import Job, Setup
+from gapbench.population.pool import WorkerEvent, event_of
 from gapbench_base.errors import DiskFull, GapbenchError
 
 
@@ -37,19 +37,17 @@ class Inline:
         while self.queue:
             job = self.queue.popleft()
             for kind, value in self._events(job):
-                yield WorkerEvent(kind, value, job, os.getpid())
+                yield event_of(kind, value, job, os.getpid())
 
-    def _events(self, job: Job) -> list[tuple[str, object]]:
+    def _events(self, job: Job) -> Iterator[tuple[str, object]]:
         """What a worker would send about a job."""
-        from gapbench.population.worker import measure_cell, train_cell
+        from gapbench.population.worker import work
 
         events: list[tuple[str, object]] = []
         try:
-            if isinstance(job, TrainJob):
-                return [("trained", train_cell(self.setup, job))]
-            measure_cell(self.setup, job, lambda *event: events.append(event))
+            work(self.setup, job, lambda *event: events.append(event))
         except DiskFull as error:
             events.append(("disk_full", str(error)))
         except GapbenchError as error:
             events.append(("unusable", str(error)))
-        return events
+        return iter(events)

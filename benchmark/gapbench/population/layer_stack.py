@@ -57,15 +57,19 @@ def layers_of(model: nn.Module) -> list[Layer]:
             layers.append(Layer(f"{name}weight", None if module.bias is None else f"{name}bias", False))
         elif kind is nn.ReLU and layers:
             layers[-1] = Layer(layers[-1].weight, layers[-1].bias, True)
-        elif kind is nn.Flatten and not layers and getattr(module, "start_dim", None) == 1:
-            continue
-        elif kind is nn.Identity or (kind is nn.Dropout and getattr(module, "p", None) == 0):
-            continue
-        else:
+        elif not (_flattens(module) and not layers) and not _does_nothing(module):
             raise Unsuitable(f"{kind.__name__} is no part of a chain of linear layers and ReLUs")
     if not layers or layers[-1].relu:
         raise Unsuitable("a chain ends with a linear layer")
     return layers
+
+
+def _flattens(module: nn.Module) -> bool:
+    return type(module) is nn.Flatten and (module.start_dim, module.end_dim) == (1, -1)
+
+
+def _does_nothing(module: nn.Module) -> bool:
+    return type(module) is nn.Identity or (type(module) is nn.Dropout and module.p == 0)
 
 
 def _modules(module: nn.Module, name: str) -> list[tuple[str, nn.Module]]:

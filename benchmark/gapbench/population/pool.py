@@ -14,11 +14,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from gapbench.population.jobs import MeasureJob, Setup, TrainJob
+from gapbench.population.jobs import Job, Setup, StackJob
 from gapbench_base.errors import GapbenchError
 
-Job = TrainJob | MeasureJob
 START_FAILURES = 3
+
+
+LAST = ("trained", "stacked", "tried", "measured", "unusable", "disk_full")
+"""Messages after which a worker is free."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,15 @@ class WorkerEvent:
     value: Any
     job: Job | None
     worker: int
+
+
+def event_of(kind: str, value: Any, job: Job | None, worker: int) -> WorkerEvent:
+    """The event of a message; what is said of one member of a stack is of that member's own job."""
+    if kind == "member":
+        assert isinstance(job, StackJob)
+        cell, kind, value = value
+        job = job.member(cell)
+    return WorkerEvent(kind, value, job, worker)
 
 
 @dataclass
@@ -131,6 +143,6 @@ class Pool:
             worker.ready = True
             return
         job = worker.job
-        if kind in ("trained", "measured", "unusable", "disk_full"):
+        if kind in LAST:
             worker.job = None
-        yield WorkerEvent(kind, value, job, pid)
+        yield event_of(kind, value, job, pid)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
-from gapbench.population.stacked_parameters import LINE, padded
+from gapbench.population.stacked_parameters import LINE, out_of_memory, padded
 from gapbench.population.training import Course
 
 
@@ -30,16 +30,20 @@ class StackedBatches:
         self._shape = example.shape[1:]
         self.errors: dict[int, Exception] = {}
 
-    def epoch(self) -> Iterator[tuple[int, Tensor, Tensor]]:
+    def epoch(self, only: Sequence[int] | None = None) -> Iterator[tuple[int, Tensor, Tensor]]:
         """Index, inputs (count, b, c, h, w) and targets (count, b) of the mini-batches of the next epoch in turn.
 
-        The tensors are overwritten by the next.
+        `only` chooses mini-batches by their index.
+
+        Yields:
+            One mini-batch of each network; the tensors are overwritten by the next.
         """
         orders = [course.permutation() for course in self.courses]
         targets = torch.stack([c.train_split.targets[order] for c, order in zip(self.courses, orders)])
         parts = torch.stack(orders).tensor_split(self.courses[0].batches, dim=1)
         for index, (chosen, labels) in enumerate(zip(parts, targets.tensor_split(len(parts), dim=1))):
-            yield index, self._inputs(chosen), labels.contiguous()
+            if only is None or index in only:
+                yield index, self._inputs(chosen), labels.contiguous()
 
     def _inputs(self, chosen: Tensor) -> Tensor:
         count, batch = chosen.shape
@@ -62,6 +66,9 @@ class StackedBatches:
                 try:
                     row.copy_(course.inputs(examples).flatten(1))
                 except Exception as error:  # of this network alone
+                    if out_of_memory(error):
+                        raise
                     self.errors[index] = error
                     row.zero_()
-        return buffer.unflatten(2, self._shape)
+        images: Tensor = buffer.unflatten(2, self._shape)
+        return images

@@ -18,6 +18,14 @@ class Unsuitable(GapbenchError):
     """Networks that an engine cannot train together, with the reason."""
 
 
+def out_of_memory(error: BaseException) -> bool:
+    """Whether an error says that memory did not suffice, on whatever device."""
+    text = str(error).lower()
+    return isinstance(error, MemoryError | torch.OutOfMemoryError) or (
+        isinstance(error, RuntimeError) and ("out of memory" in text or "can't allocate memory" in text)
+    )
+
+
 def aligned(size: int) -> int:
     """The least multiple of `LINE` that is not below `size`."""
     return -(-size // LINE) * LINE
@@ -27,8 +35,8 @@ def padded(values: Tensor) -> Tensor:
     """A copy of (count, b, n) whose slices begin at multiples of `LINE`."""
     size = values[0].numel()
     buffer = values.new_zeros(len(values), aligned(size))
-    buffer[:, :size] = values.flatten(1)
-    return buffer[:, :size].unflatten(1, values.shape[1:])
+    view: Tensor = buffer[:, :size].unflatten(1, values.shape[1:])
+    return view.copy_(values)
 
 
 class StackedParameters:

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from gapbench.population.stacked_batches import StackedBatches
-from gapbench.population.stacked_parameters import StackedParameters, Unsuitable
+from gapbench.population.stacked_parameters import StackedParameters, Unsuitable, out_of_memory
 from gapbench.population.stacked_rules import StackedRule
 from gapbench.population.training import Course, Trained, placed
 from gapbench.suites.hyperparameters import Hyperparameters
@@ -54,7 +54,11 @@ class Member:
 
 
 def in_order(members: Sequence[Member]) -> list[Member]:
-    """Members with equal numbers beside each other, which then take their steps together."""
+    """Members with equal numbers beside each other, which then take their steps together.
+
+    Returns:
+        The same members.
+    """
 
     def numbers(member: Member) -> tuple[float, ...]:
         values = member.values
@@ -65,6 +69,9 @@ def in_order(members: Sequence[Member]) -> list[Member]:
 
 def courses_of(members: Sequence[Member], device: torch.device) -> list[Course]:
     """Their courses, with the data of equal tasks on the device once.
+
+    Returns:
+        One course for each.
 
     Raises:
         Unsuitable: where they cannot keep step.
@@ -156,7 +163,7 @@ def _looked_at(
 
     try:
         return course.finish(network()) if course.end_epoch(losses, network) else None
-    except torch.OutOfMemoryError:
-        raise
     except Exception as error:  # whatever evaluating this network does is a result of it alone
+        if out_of_memory(error):
+            raise
         return error

@@ -134,6 +134,9 @@ class Course:
         """Take note of an epoch's mini-batch losses (batches,), and look whether training ends.
 
         `network` gives the network as it is now; it is asked for where the criterion is looked at.
+
+        Returns:
+            Whether it ends.
         """
         self.steps += self.batches
         self.history.append(float(losses.mean()))
@@ -203,7 +206,7 @@ def train(
                 for group in optimizer.param_groups:
                     group["lr"] = course.rate(index)
                 inputs, targets = course.inputs(chosen), data[0].targets[chosen]
-                losses.append(step(model, optimizer, _loss(model, inputs, targets), values))
+                losses.append(step(model, optimizer, mean_loss(model, inputs, targets), values))
             ended = course.end_epoch(torch.stack(losses), lambda: model)
     trained = course.finish(model)
     if channels_last:
@@ -225,7 +228,8 @@ def _noisy(inputs: Tensor, deviation: float, generator: torch.Generator) -> Tens
     return inputs + deviation * draw
 
 
-def _loss(model: nn.Module, inputs: Tensor, targets: Tensor) -> Callable[[], Tensor]:
+def mean_loss(model: nn.Module, inputs: Tensor, targets: Tensor) -> Callable[[], Tensor]:
+    """What computes the loss of a mini-batch at the network's present parameters."""
     return lambda: nn.functional.cross_entropy(model(inputs), targets)
 
 
