@@ -16,6 +16,8 @@ from torch import Tensor, nn
 
 from gapbench.population.stacked_parameters import StackedParameters, Unsuitable, padded
 
+PART = 500
+"""Examples that are evaluated at once."""
 FEW_PRODUCTS = 400
 """Batched products of fewer multiplications run in a loop of torch's own, which rounds in another order."""
 
@@ -143,6 +145,29 @@ class LayerStack:
                     torch.ops.aten.threshold_backward.grad_input(following, before, 0, grad_input=following)
                 back = following
         return losses, self._gradient
+
+    def losses(self, rows: Tensor, inputs: Sequence[Tensor], targets: Sequence[Tensor]) -> Tensor:
+        """Cross-entropies (k,) of networks `rows` (k,), each on its own inputs (n, c, h, w) and targets (n,).
+
+        Right but for rounding, which may be another than that of the network itself.
+
+        Returns:
+            The means over all n, in double precision.
+        """
+        weights = [weight[rows].transpose(1, 2) for weight in self._weights]
+        biases = [None if bias is None else bias[rows] for bias in self._biases]
+        same = all(one is inputs[0] for one in inputs)
+        total = torch.zeros(len(rows), dtype=torch.float64, device=rows.device)
+        for start in range(0, len(targets[0]), PART):
+            parts = [one[start : start + PART].flatten(1) for one in (inputs[:1] if same else inputs)]
+            values = parts[0].expand(len(rows), -1, -1) if same else torch.stack(parts)
+            for weight, bias, layer in zip(weights, biases, self.layers):
+                values = values @ weight if bias is None else torch.baddbmm(bias, values, weight)
+                values = values.relu_() if layer.relu else values
+            labels = torch.stack([one[start : start + PART] for one in targets])
+            logs = torch.log_softmax(values.double(), 2)
+            total -= logs.gather(2, labels.unsqueeze(2)).sum((1, 2))
+        return total / len(targets[0])
 
     def _forward(self, inputs: Tensor, outputs: list[Tensor]) -> Tensor:
         for index, layer in enumerate(self.layers):

@@ -31,6 +31,9 @@ class Stack(Protocol):
     def gradient(self, inputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         """Losses (count,) and gradients (count, size) on inputs (count, b, c, h, w) and targets (count, b)."""
 
+    def losses(self, rows: Tensor, inputs: Sequence[Tensor], targets: Sequence[Tensor]) -> Tensor | None:
+        """Cross-entropies (k,) of networks `rows` (k,), in eval mode, on whole sets; None where it cannot tell."""
+
     def keep(self, rows: Tensor) -> None:
         """Drop all networks but these."""
 
@@ -114,13 +117,15 @@ def train_together(
     while running:
         started = time.perf_counter()
         losses = _epoch(stack, rule, batches, running)
+        estimates = _estimates(stack, [course for _, course in running], losses)
         share = (time.perf_counter() - started) / len(running)
         kept = []
         for index, (member, course) in enumerate(running):
             started = time.perf_counter()
             course.seconds += share
-            error = batches.errors.get(index)
-            found = error if error is not None else _looked_at(stack, index, member, course, losses[index])
+            found: Trained | Exception | None = batches.errors.get(index)
+            if found is None:
+                found = _looked_at(stack, index, member, course, losses[index], estimates.get(index))
             if found is None:
                 course.seconds += time.perf_counter() - started
                 kept.append(index)
@@ -152,8 +157,20 @@ def _epoch(
     return torch.stack(losses, 1)
 
 
+def _estimates(stack: Stack, courses: Sequence[Course], losses: Tensor) -> dict[int, float]:
+    """Training losses of the networks that the criterion is due for, by index, as far as the engine can tell."""
+    means = losses.mean(1).tolist()
+    due = [index for index, (course, mean) in enumerate(zip(courses, means)) if course.due(mean)]
+    if not due:
+        return {}
+    splits = [courses[index].train_split for index in due]
+    rows = torch.tensor(due, device=losses.device)
+    found = stack.losses(rows, [s.inputs for s in splits], [s.targets for s in splits])
+    return {} if found is None else dict(zip(due, found.tolist()))
+
+
 def _looked_at(
-    stack: Stack, index: int, member: Member, course: Course, losses: Tensor
+    stack: Stack, index: int, member: Member, course: Course, losses: Tensor, estimate: float | None
 ) -> Trained | Exception | None:
     """The end of a network's training, or None if it goes on."""
 
@@ -162,7 +179,7 @@ def _looked_at(
         return member.model
 
     try:
-        return course.finish(network()) if course.end_epoch(losses, network) else None
+        return course.finish(network()) if course.end_epoch(losses, network, estimate) else None
     except Exception as error:  # whatever evaluating this network does is a result of it alone
         if out_of_memory(error):
             raise

@@ -37,6 +37,8 @@ PROTOCOL = 1
 CHECK_EVERY = 5
 CHECK_FACTOR = 3.0
 DECAY_FROM = 0.6
+CLEARLY_ABOVE = 1.01
+"""Times `stop_loss`: an estimate beyond it leaves no doubt that the criterion is not met."""
 
 
 @dataclass(frozen=True)
@@ -130,27 +132,36 @@ class Course:
         epoch = len(self.history) + index / self.batches
         return self.values.learning_rate * learning_rate_factor(epoch, self.values, warm_up=self.batches > 1)
 
-    def end_epoch(self, losses: Tensor, network: Callable[[], nn.Module]) -> bool:
+    def due(self, mean_loss: float) -> bool:
+        """Whether the criterion is looked at after the present epoch, of mean mini-batch loss `mean_loss`."""
+        near = mean_loss <= CHECK_FACTOR * self.values.stop_loss
+        return near or (len(self.history) + 1) % CHECK_EVERY == 0
+
+    def end_epoch(
+        self, losses: Tensor, network: Callable[[], nn.Module], estimate: float | None = None
+    ) -> bool:
         """Take note of an epoch's mini-batch losses (batches,), and look whether training ends.
 
-        `network` gives the network as it is now; it is asked for where the criterion is looked at.
+        `network` gives the network as it is now; it is asked for where the criterion is looked at, unless its loss
+        is known well enough: an `estimate` right to a hundredth spares evaluating what is clearly above.
 
         Returns:
             Whether it ends.
         """
+        mean = float(losses.mean())
+        due = self.due(mean)
         self.steps += self.batches
-        self.history.append(float(losses.mean()))
-        epochs, values = len(self.history), self.values
-        if not math.isfinite(self.history[-1]):
+        self.history.append(mean)
+        if not math.isfinite(mean):
             self.status = "diverged"
             return True
-        if self.history[-1] <= CHECK_FACTOR * values.stop_loss or epochs % CHECK_EVERY == 0:
+        if due and not (estimate is not None and estimate > CLEARLY_ABOVE * self.values.stop_loss):
             model, split = network(), self.train_split
             reestimate_batch_norm(model, split.inputs)
-            if evaluate(model, split.inputs, split.targets).cross_entropy <= values.stop_loss:
+            if evaluate(model, split.inputs, split.targets).cross_entropy <= self.values.stop_loss:
                 self.status = "converged"
                 return True
-        return epochs >= values.max_epochs
+        return len(self.history) >= self.values.max_epochs
 
     def finish(self, model: nn.Module) -> Trained:
         """Re-estimate batch normalisation, evaluate, and leave the network in eval mode.

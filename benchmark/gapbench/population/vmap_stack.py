@@ -47,6 +47,9 @@ class VmapStack:
             (gradient,) = torch.autograd.grad(losses.sum(), flat)
         return losses.detach(), gradient
 
+    def losses(self, rows: Tensor, inputs: Sequence[Tensor], targets: Sequence[Tensor]) -> None:
+        """Not told: batch normalisation is re-estimated first, one network at a time."""
+
     def _loss(
         self, values: dict[str, Tensor], buffers: dict[str, Tensor], inputs: Tensor, targets: Tensor
     ) -> Tensor:
