@@ -8,11 +8,11 @@ choice nor on the company.
 
 from __future__ import annotations
 
-import copy
 import math
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -21,7 +21,7 @@ from torch.nn.utils import parameters_to_vector
 from gapbench.population.layer_stack import LayerStack
 from gapbench.population.optimizers import make_optimizer, step
 from gapbench.population.stacked_batches import StackedBatches
-from gapbench.population.stacked_parameters import Unsuitable
+from gapbench.population.stacked_parameters import Unsuitable, out_of_memory
 from gapbench.population.stacked_rules import StackedRule
 from gapbench.population.stacking import Engine, Member, courses_of, in_order
 from gapbench.population.stacks import LOOP, Decision
@@ -46,8 +46,30 @@ CLOSE = 1e-2
 makes two right ways part."""
 
 
-def choose(members: Sequence[Member], device: torch.device | str, workers: int, stacks: str) -> Decision:
-    """Try the ways to train networks like `members`, untrained ones of one architecture, which stay as they are.
+@dataclass(frozen=True)
+class Candidates:
+    """Networks of one architecture that might be trained together.
+
+    Attributes:
+        make: builds one by its index, untrained and on the CPU, anew at each call; equal tasks are one object.
+        count: how many there are.
+        tasks: how many different tasks they have.
+    """
+
+    make: Callable[[int], Member]
+    count: int
+    tasks: int = 1
+
+    def on(self, device: torch.device, most: int) -> list[Member]:
+        """The first of them, ready to be trained."""
+        found = [self.make(index) for index in range(min(most, self.count))]
+        for member in found:
+            member.model.to(device).train()
+        return in_order(found)
+
+
+def choose(candidates: Candidates, device: torch.device | str, workers: int, stacks: str) -> Decision:
+    """Try the ways to train networks of one architecture.
 
     `workers` share the device's memory. `stacks` says what may be taken: `exact` engines, or `any`.
 
@@ -55,16 +77,18 @@ def choose(members: Sequence[Member], device: torch.device | str, workers: int, 
         The fastest way that is right.
     """
     device = torch.device(device)
+    first = candidates.make(0)
     reasons = []
     for name, engine in ENGINES.items():
         if stacks == "exact" and not _exact(name, device):
             reasons.append(f"{name}: would change the last bits")
             continue
-        size = _size(members, device, workers)
+        size = size_of(first, candidates.tasks, device, workers)
         if size < 2:
             return Decision(LOOP, True, 1, "two networks do not fit into the memory")
         try:
-            return _trial(name, engine, members[:size], device, size)
+            engine([first.model], first.task.train.inputs[:2])  # refused at once, if at all
+            return _trials(name, candidates, device, size)
         except Unsuitable as error:
             reasons.append(f"{name}: {error}")
         except Exception as error:  # whatever the network does under an engine, the plain loop can be taken
@@ -72,13 +96,26 @@ def choose(members: Sequence[Member], device: torch.device | str, workers: int, 
     return Decision(LOOP, True, 1, "; ".join(reasons))
 
 
+def _trials(name: str, candidates: Candidates, device: torch.device, size: int) -> Decision:
+    """A trial, with fewer networks if the memory does not suffice."""
+    while size > 2:
+        try:
+            return _trial(name, candidates, device, size)
+        except Exception as error:
+            if not out_of_memory(error):
+                raise
+        if device.type == "cuda":
+            torch.cuda.empty_cache()
+        size //= 2
+    return _trial(name, candidates, device, size)
+
+
 def _exact(name: str, device: torch.device) -> bool:
     return name == "layers" and device.type == "cpu"
 
 
-def _size(members: Sequence[Member], device: torch.device, workers: int) -> int:
-    """How many networks a stack may have."""
-    member = members[0]
+def size_of(member: Member, tasks: int, device: torch.device, workers: int) -> int:
+    """How many networks like this one a stack may have, if they have so many tasks; `workers` share the memory."""
     sample = next(iter(member.model.parameters()))
     values = sum(p.numel() for p in member.model.parameters()) * sample.element_size()
     batch = min(member.values.batch_size, len(member.task.train))
@@ -86,10 +123,9 @@ def _size(members: Sequence[Member], device: torch.device, workers: int) -> int:
     size = LARGEST.get(device.type, LARGEST["cpu"])
     if device.type == "cpu":
         size = min(size, max(2, CACHE // (3 * values + examples)))
-    several = len({id(m.task) for m in members}) > 1
     data = sum(s.inputs.numel() * s.inputs.element_size() for s in (member.task.train, member.task.test))
     # Activations of a network that is no chain are not known; where they do not fit, the stack is halved.
-    needed = 8 * values + 4 * examples + (data if several else 0)
+    needed = 8 * values + 4 * examples + (data if tasks > 1 else 0)
     return int(min(size, MEMORY * _memory(device) / max(1, workers) / needed))
 
 
@@ -99,12 +135,12 @@ def _memory(device: torch.device) -> int:
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
-def _trial(name: str, engine: Engine, members: Sequence[Member], device: torch.device, size: int) -> Decision:
-    loop = _Loop(_copies(members, device), device)
+def _trial(name: str, candidates: Candidates, device: torch.device, size: int) -> Decision:
+    loop = _Loop(candidates.on(device, size), device)
     loop_seconds = [loop.round()]
     if name == "vmap" and device.type == "cpu" and loop_seconds[0] > LONG_STEP:
         raise Unsuitable(f"a step takes {1e3 * loop_seconds[0]:.1f} ms alone, so a stack has nothing to save")
-    stack = _Stack(_copies(members, device), engine, device)
+    stack = _Stack(candidates.on(device, size), ENGINES[name], device)
     stack_seconds = [stack.round()]
     distance = stack.distance(loop)
     exact = _exact(name, device)
@@ -119,13 +155,6 @@ def _trial(name: str, engine: Engine, members: Sequence[Member], device: torch.d
     if together * FASTER > alone:
         return Decision(LOOP, True, 1, f"{name}: not faster in a trial", alone, together)
     return Decision(name, exact, size, "faster in a trial", alone, together)
-
-
-def _copies(members: Sequence[Member], device: torch.device) -> list[Member]:
-    return [
-        Member(m.key, copy.deepcopy(m.model).to(device).train(), m.task, m.values, m.seed)
-        for m in in_order(members)
-    ]
 
 
 class _Way:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from gapbench.population.cells import problem_of, reason_of, saved_cell, train_cell
-from gapbench.population.engines import ENGINES, choose
+from gapbench.population.engines import ENGINES, Candidates, choose
 from gapbench.population.facts import task_of
 from gapbench.population.jobs import Setup, StackJob, TrainJob, TrialJob, failed_cell
 from gapbench.population.network import untrained
@@ -29,8 +29,13 @@ Send = Callable[[str, str, object], None]
 
 def tried(setup: Setup, job: TrialJob) -> Decision:
     """How cells like the job's are trained fastest."""
-    members = [_Member.of(setup, one, tasks={}) for one in job.members]
-    return choose([m.member for m in members], setup.device, setup.workers, setup.stacks)
+    tasks: dict[str, Task] = {}
+
+    def make(index: int) -> Member:
+        return _Member.of(setup, job.members[index], tasks).member
+
+    different = len({_task_name(one) for one in job.members})
+    return choose(Candidates(make, len(job.members), different), setup.device, setup.workers, setup.stacks)
 
 
 def train_cells(setup: Setup, job: StackJob, send: Send) -> None:
@@ -51,12 +56,16 @@ class _Member:
     @classmethod
     def of(cls, setup: Setup, job: TrainJob, tasks: dict[str, Task]) -> _Member:
         """Load and build; equal tasks are one object."""
-        name = json.dumps([job.configuration.task, load_options(job.configuration)], sort_keys=True)
+        name = _task_name(job)
         if name not in tasks:
             tasks[name] = task_of(job.configuration, setup.data_dir)
         model = untrained(job.configuration, job.seed, tasks[name])
         member = Member(job.cell, model, tasks[name], job.configuration.training, job.seed)
         return cls(job, member, state_of(model))
+
+
+def _task_name(job: TrainJob) -> str:
+    return json.dumps([job.configuration.task, load_options(job.configuration)], sort_keys=True)
 
 
 class _Stacked:
