@@ -2,10 +2,10 @@
 
     python performance/stacking.py [--device cpu|cuda] [--rounds 5] [--networks 16] [--only WORD]
 
-Each round trains the same networks for the same epochs, evaluations included, by the plain loop and by every engine
-that takes them, one after the other, and takes the ratio; a row has the median of the rounds and their range. On a
-CPU it counts the time of the process in one thread, on CUDA the time of the clock. `decided` is what a run would take
-by its trial, with `--stacks exact` and with `--stacks any`, and how long the trial took.
+Each round trains the same networks for the same epochs, evaluations included, by the plain loop and by every
+engine that takes them, one after the other, and takes the ratio; a row has the median of the rounds and their
+range. On a CPU it counts the time of the process in one thread, on CUDA the time of the clock. `decided` is what a
+run would take by its trial, with `--stacks exact` and with `--stacks any`, and how long the trial took.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from numpy import median
 import gapbench
 from gapbench.population.engines import ENGINES, Candidates, choose, size_of
 from gapbench.population.stacked_parameters import Unsuitable
-from gapbench.population.stacking import Member, train_together
+from gapbench.population.stacking import StackMember, train_together
 from gapbench.population.stacks import evenly
 from gapbench.population.training import train
 from gapbench.suites.hyperparameters import Hyperparameters
@@ -61,7 +61,7 @@ def candidates(case: Case, count: int) -> Candidates:
     """Networks of four learning rates; none meets the stop criterion."""
     task = load_task(case.task, **case.options)
 
-    def make(index: int) -> Member:
+    def make(index: int) -> StackMember:
         values = Hyperparameters(
             learning_rate=0.01 * (1 + index % 4),
             batch_size=case.batch,
@@ -69,7 +69,7 @@ def candidates(case: Case, count: int) -> Candidates:
             stop_loss=1e-12,
         )
         model = gapbench.build_model(case.family, case.width, task.input_shape, task.num_classes, seed=index)
-        return Member(str(index), model, task, values, index)
+        return StackMember(str(index), model, task, values, index)
 
     return Candidates(make, count)
 
@@ -85,7 +85,7 @@ class Clock:
         return time.process_time()
 
 
-def loop_seconds(group: list[Member], clock: Clock) -> float:
+def loop_seconds(group: list[StackMember], clock: Clock) -> float:
     group = copy.deepcopy(group)
     started = clock.now()
     for member in group:
@@ -93,7 +93,7 @@ def loop_seconds(group: list[Member], clock: Clock) -> float:
     return clock.now() - started
 
 
-def stack_seconds(group: list[Member], engine: str, size: int, clock: Clock) -> float:
+def stack_seconds(group: list[StackMember], engine: str, size: int, clock: Clock) -> float:
     group = copy.deepcopy(group)
     started = clock.now()
     for part in evenly(group, size):

@@ -14,6 +14,7 @@ from gapbench.suites.suite import ProxyRequest, Suite, load_suite, proxy_request
 from gapbench_base.errors import GapbenchError
 
 if TYPE_CHECKING:
+    from gapbench.population.jobs import Setup
     from gapbench.population.plan import Cell
     from gapbench.population.progress import Progress
 
@@ -66,30 +67,18 @@ def run(
     # a wrong name is said before torch is imported
     chosen = suite_in(own) if own is not None else load_suite(os.fspath(suite))
     from gapbench.population.driver import Driver, check_folder
-    from gapbench.population.jobs import Setup
     from gapbench.population.progress import Silent
     from gapbench.runs.environment import choose_device, environment, usable_cores
     from gapbench.runs.identity import identity_in
     from gapbench.runs.lock import sole_driver
     from gapbench.runs.store import Store
-    from gapbench_tasks.folder import data_folder
 
     device = choose_device(device)
     _check_numbers(limit, workers, repeats, device)
-    stacks = _checked_stacks(stacks, device)
     requests = choose_proxies(chosen, proxies)
     folder = Path(out if out is not None else Path("runs") / chosen.name)
     count = workers if workers is not None else CUDA_WORKERS if device == "cuda" else usable_cores()
-    setup = Setup(
-        run=folder.absolute(),
-        data_dir=str(data_folder(data_dir)),
-        device=device,
-        samples=chosen.samples,
-        loss=chosen.loss,
-        measure_seed=chosen.measure_seed,
-        workers=max(1, count),
-        stacks=stacks,
-    )
+    setup = _setup(chosen, folder, device, data_dir, count, _checked_stacks(stacks, device))
     cells = _planned(chosen, setup.data_dir, f"suite {suite}, [measure]")
     check_folder(folder)
     with sole_driver(folder), Store(folder) as store:
@@ -111,6 +100,29 @@ def run(
         outcome = driver.bring_up_to_date(count)
         store.set_meta("population", identity_in(store).as_dict())
     return _opened(folder, outcome.problems, board)
+
+
+def _setup(
+    suite: Suite,
+    folder: Path,
+    device: str,
+    data_dir: str | os.PathLike[str] | None,
+    workers: int,
+    stacks: str,
+) -> Setup:
+    from gapbench.population.jobs import Setup
+    from gapbench_tasks.folder import data_folder
+
+    return Setup(
+        run=folder.absolute(),
+        data_dir=str(data_folder(data_dir)),
+        device=device,
+        samples=suite.samples,
+        loss=suite.loss,
+        measure_seed=suite.measure_seed,
+        workers=max(1, workers),
+        stacks=stacks,
+    )
 
 
 def _opened(folder: Path, problems: Sequence[str], board: bool) -> Run:

@@ -23,7 +23,7 @@ from gapbench.population.optimizers import make_optimizer, step
 from gapbench.population.stacked_batches import StackedBatches
 from gapbench.population.stacked_parameters import Unsuitable, out_of_memory
 from gapbench.population.stacked_rules import StackedRule
-from gapbench.population.stacking import Engine, Member, courses_of, in_order
+from gapbench.population.stacking import Engine, StackMember, courses_of, in_order
 from gapbench.population.stacks import LOOP, Decision
 from gapbench.population.training import mean_loss
 from gapbench.population.vmap_stack import VmapStack
@@ -56,11 +56,11 @@ class Candidates:
         tasks: how many different tasks they have.
     """
 
-    make: Callable[[int], Member]
+    make: Callable[[int], StackMember]
     count: int
     tasks: int = 1
 
-    def on(self, device: torch.device, most: int) -> list[Member]:
+    def on(self, device: torch.device, most: int) -> list[StackMember]:
         """The first of them, ready to be trained."""
         found = [self.make(index) for index in range(min(most, self.count))]
         for member in found:
@@ -114,7 +114,7 @@ def _exact(name: str, device: torch.device) -> bool:
     return name == "layers" and device.type == "cpu"
 
 
-def size_of(member: Member, tasks: int, device: torch.device, workers: int) -> int:
+def size_of(member: StackMember, tasks: int, device: torch.device, workers: int) -> int:
     """How many networks like this one a stack may have, if they have so many tasks; `workers` share the memory."""
     sample = next(iter(member.model.parameters()))
     values = sum(p.numel() for p in member.model.parameters()) * sample.element_size()
@@ -154,13 +154,20 @@ def _trial(name: str, candidates: Candidates, device: torch.device, size: int) -
     alone, together = min(loop_seconds), min(stack_seconds)
     if together * FASTER > alone:
         return Decision(LOOP, True, 1, f"{name}: not faster in a trial", alone, together)
+    for left in (len(loop.members) // 2, 1) if exact else ():  # stacks shrink
+        loop.keep(left)
+        stack.keep(left)
+        loop.steps()
+        stack.steps()
+        if stack.distance(loop):
+            raise Unsuitable(f"with {left} networks left the last bits are not those of the plain loop")
     return Decision(name, exact, size, "faster in a trial", alone, together)
 
 
 class _Way:
     """Networks in a trial, with the mini-batches that are looked at."""
 
-    def __init__(self, members: list[Member], device: torch.device):
+    def __init__(self, members: list[StackMember], device: torch.device):
         self.members, self.device = members, device
         self.courses = courses_of(members, device)
         count = self.courses[0].batches
@@ -181,9 +188,13 @@ class _Way:
         """Take them."""
         raise NotImplementedError
 
+    def keep(self, count: int) -> None:
+        """Drop all networks but the first."""
+        self.members, self.courses = self.members[:count], self.courses[:count]
+
 
 class _Loop(_Way):
-    def __init__(self, members: list[Member], device: torch.device):
+    def __init__(self, members: list[StackMember], device: torch.device):
         super().__init__(members, device)
         self.optimizers = [make_optimizer(member.model, member.values) for member in members]
 
@@ -198,7 +209,7 @@ class _Loop(_Way):
 
 
 class _Stack(_Way):
-    def __init__(self, members: list[Member], engine: Engine, device: torch.device):
+    def __init__(self, members: list[StackMember], engine: Engine, device: torch.device):
         super().__init__(members, device)
         self.stack = engine([m.model for m in members], self.courses[0].train_split.inputs[:8])
         self.rule = StackedRule(self.stack.parameters, [m.values for m in members])
@@ -214,6 +225,13 @@ class _Stack(_Way):
             self.rule.step(gradient, rates)
         if self.batches.errors:
             raise next(iter(self.batches.errors.values()))
+
+    def keep(self, count: int) -> None:
+        super().keep(count)
+        rows = torch.arange(count, device=self.device)
+        self.stack.keep(rows)
+        self.rule.keep(rows)
+        self.batches = StackedBatches(self.courses)
 
     def distance(self, loop: _Loop) -> float:
         """Largest difference of a parameter, relative to the largest of its network's; infinite if one is lost."""

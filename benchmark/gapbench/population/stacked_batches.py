@@ -27,6 +27,11 @@ class StackedBatches:
         )
         self._as_stored = all(course.given_as_stored for course in courses)
         self._buffers: dict[int, Tensor] = {}
+        self._stored: list[Tensor] = []
+        if self._as_stored:  # flattening is a view, but where the memory format is another
+            flat = {id(c.train_split.inputs): c.train_split.inputs for c in courses}
+            flat = {key: inputs.flatten(1) for key, inputs in flat.items()}
+            self._stored = [flat[id(course.train_split.inputs)] for course in courses]
         self._shape = example.shape[1:]
         self.errors: dict[int, Exception] = {}
 
@@ -54,11 +59,11 @@ class StackedBatches:
         buffer = self._buffers[batch]
         if self._as_stored:
             if self._shared and (batch * size) % LINE == 0:
-                stored = self.courses[0].train_split.inputs.flatten(1)
-                torch.index_select(stored, 0, chosen.flatten(), out=buffer.view(count * batch, size))
+                together = buffer.view(count * batch, size)
+                torch.index_select(self._stored[0], 0, chosen.flatten(), out=together)
             else:
-                for row, course, examples in zip(buffer, self.courses, chosen):
-                    torch.index_select(course.train_split.inputs.flatten(1), 0, examples, out=row)
+                for row, stored, examples in zip(buffer, self._stored, chosen):
+                    torch.index_select(stored, 0, examples, out=row)
         else:
             for index, (row, course, examples) in enumerate(zip(buffer, self.courses, chosen)):
                 if index in self.errors:

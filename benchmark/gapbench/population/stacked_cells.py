@@ -15,7 +15,7 @@ from gapbench.population.facts import task_of
 from gapbench.population.jobs import Setup, StackJob, TrainJob, TrialJob, failed_cell
 from gapbench.population.network import untrained
 from gapbench.population.stacked_parameters import out_of_memory
-from gapbench.population.stacking import Member, train_together
+from gapbench.population.stacking import StackMember, train_together
 from gapbench.population.stacks import Decision
 from gapbench.population.training import Trained
 from gapbench.runs.weights import state_of
@@ -31,8 +31,8 @@ def tried(setup: Setup, job: TrialJob) -> Decision:
     """How cells like the job's are trained fastest."""
     tasks: dict[str, Task] = {}
 
-    def make(index: int) -> Member:
-        return _Member.of(setup, job.members[index], tasks).member
+    def make(index: int) -> StackMember:
+        return _Prepared.of(setup, job.members[index], tasks).member
 
     different = len({_task_name(one) for one in job.members})
     return choose(Candidates(make, len(job.members), different), setup.device, setup.workers, setup.stacks)
@@ -47,20 +47,20 @@ def train_cells(setup: Setup, job: StackJob, send: Send) -> None:
     _Stacked(setup, job, send).train(job.members)
 
 
-class _Member:
+class _Prepared:
     """A cell on its way: its task, its network as it was and as it is."""
 
-    def __init__(self, job: TrainJob, member: Member, initial: dict[str, Tensor]):
+    def __init__(self, job: TrainJob, member: StackMember, initial: dict[str, Tensor]):
         self.job, self.member, self.initial = job, member, initial
 
     @classmethod
-    def of(cls, setup: Setup, job: TrainJob, tasks: dict[str, Task]) -> _Member:
+    def of(cls, setup: Setup, job: TrainJob, tasks: dict[str, Task]) -> _Prepared:
         """Load and build; equal tasks are one object."""
         name = _task_name(job)
         if name not in tasks:
             tasks[name] = task_of(job.configuration, setup.data_dir)
         model = untrained(job.configuration, job.seed, tasks[name])
-        member = Member(job.cell, model, tasks[name], job.configuration.training, job.seed)
+        member = StackMember(job.cell, model, tasks[name], job.configuration.training, job.seed)
         return cls(job, member, state_of(model))
 
 
@@ -96,22 +96,22 @@ class _Stacked:
 
     def _together(self, jobs: Sequence[TrainJob]) -> None:
         tasks: dict[str, Task] = {}
-        found: dict[str, _Member] = {}
+        found: dict[str, _Prepared] = {}
         for job in jobs:
             try:
-                found[job.cell] = _Member.of(self.setup, job, tasks)
+                found[job.cell] = _Prepared.of(self.setup, job, tasks)
             except Exception as error:  # of this network alone
                 self._failed(job, error)
         company = None if self.stack.exact else json.dumps(list(found))
 
-        def ended(member: Member, result: Trained | Exception) -> None:
+        def ended(member: StackMember, result: Trained | Exception) -> None:
             self._ended(found[member.key], result, company)
 
         if found:
             members = [one.member for one in found.values()]
             train_together(members, ENGINES[self.stack.engine], self.setup.device, ended)
 
-    def _ended(self, one: _Member, result: Trained | Exception, company: str | None) -> None:
+    def _ended(self, one: _Prepared, result: Trained | Exception, company: str | None) -> None:
         if isinstance(result, Exception):
             self._failed(one.job, result)
             return

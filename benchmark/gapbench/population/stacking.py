@@ -46,7 +46,7 @@ Engine = Callable[[Sequence[nn.Module], Tensor], Stack]
 
 
 @dataclass(frozen=True)
-class Member:
+class StackMember:
     """One network of a stack, untrained: what `gapbench.population.training.train` takes, and a name."""
 
     key: str
@@ -56,21 +56,21 @@ class Member:
     seed: int
 
 
-def in_order(members: Sequence[Member]) -> list[Member]:
+def in_order(members: Sequence[StackMember]) -> list[StackMember]:
     """Members with equal numbers beside each other, which then take their steps together.
 
     Returns:
         The same members.
     """
 
-    def numbers(member: Member) -> tuple[float, ...]:
+    def numbers(member: StackMember) -> tuple[float, ...]:
         values = member.values
         return (values.learning_rate, values.max_epochs, values.weight_decay, values.momentum, values.sam_rho)
 
     return sorted(members, key=numbers)
 
 
-def courses_of(members: Sequence[Member], device: torch.device) -> list[Course]:
+def courses_of(members: Sequence[StackMember], device: torch.device) -> list[Course]:
     """Their courses, with the data of equal tasks on the device once.
 
     Returns:
@@ -94,10 +94,10 @@ def courses_of(members: Sequence[Member], device: torch.device) -> list[Course]:
 
 
 def train_together(
-    members: Sequence[Member],
+    members: Sequence[StackMember],
     engine: Engine,
     device: torch.device | str,
-    ended: Callable[[Member, Trained | Exception], None],
+    ended: Callable[[StackMember, Trained | Exception], None],
 ) -> None:
     """Train networks in place; `ended` hears of each as soon as it ends, with its result or what went wrong.
 
@@ -143,7 +143,7 @@ def train_together(
 
 
 def _epoch(
-    stack: Stack, rule: StackedRule, batches: StackedBatches, running: Sequence[tuple[Member, Course]]
+    stack: Stack, rule: StackedRule, batches: StackedBatches, running: Sequence[tuple[StackMember, Course]]
 ) -> Tensor:
     """One epoch of each network: its losses (count, batches)."""
     losses = []
@@ -170,7 +170,7 @@ def _estimates(stack: Stack, courses: Sequence[Course], losses: Tensor) -> dict[
 
 
 def _looked_at(
-    stack: Stack, index: int, member: Member, course: Course, losses: Tensor, estimate: float | None
+    stack: Stack, index: int, member: StackMember, course: Course, losses: Tensor, estimate: float | None
 ) -> Trained | Exception | None:
     """The end of a network's training, or None if it goes on."""
 

@@ -44,12 +44,20 @@ class Decision:
     stack_seconds: float | None = None
 
 
-def architecture_of(cell: Cell, device: str) -> str:
-    """What all cells that may be trained together have in common, as JSON text."""
+def architecture_of(cell: Cell, setup: Setup) -> str:
+    """What all cells that one decision is for have in common, as JSON text."""
     configuration = cell.configuration
     options = {name: value for name, value in configuration.task_options if name not in OWN_OPTIONS}
     shared = {name: getattr(configuration.training, name) for name in SHARED}
-    common = [configuration.task, options, configuration.family, configuration.width, shared, device]
+    common = [
+        configuration.task,
+        options,
+        configuration.family,
+        configuration.width,
+        shared,
+        setup.device,
+        setup.stacks,
+    ]
     return json.dumps(common, sort_keys=True)
 
 
@@ -68,7 +76,7 @@ class Stacks:
         cells = list(cells)
         self._position = {cell.key: index for index, cell in enumerate(cells)}
         for cell in cells:
-            self._cells.setdefault(architecture_of(cell, setup.device), []).append(cell)
+            self._cells.setdefault(architecture_of(cell, setup), []).append(cell)
         self._missing: frozenset[str] = frozenset()
 
     def stored(self) -> dict[str, dict[str, object]]:

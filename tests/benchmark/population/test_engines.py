@@ -10,13 +10,16 @@ import gapbench
 from gapbench.population import engines
 from gapbench.population.engines import Candidates, choose, size_of
 from gapbench.population.layer_stack import LayerStack
-from gapbench.population.stacking import Member
+from gapbench.population.stacking import StackMember
 from gapbench.population.vmap_stack import VmapStack
 from gapbench.suites.hyperparameters import Hyperparameters
 from gapbench_tasks import load_task
 
 TASK = load_task("digits_rotations", train_size=46)
 CPU = torch.device("cpu")
+exact_here = pytest.mark.skipif(
+    not torch.backends.mkl.is_available(), reason="other kernels may round otherwise"
+)
 
 
 def candidates(family="plain/mlp", width=0.125, count=4, build=None, **training):
@@ -25,7 +28,7 @@ def candidates(family="plain/mlp", width=0.125, count=4, build=None, **training)
             family, width, (1, 8, 8), 10, seed=index, dropout=training.get("dropout", 0)
         )
         values = Hyperparameters(batch_size=16, **training)
-        return Member(str(index), model if build is None else build(), TASK, values, index)
+        return StackMember(str(index), model if build is None else build(), TASK, values, index)
 
     return Candidates(make, count)
 
@@ -45,6 +48,7 @@ def clock(monkeypatch):
     return set_to
 
 
+@exact_here
 @pytest.mark.parametrize(
     ("seconds", "engine", "size"), [(1.2, "layers", 16), (1.05, "loop", 1), (0.5, "loop", 1)]
 )
@@ -92,6 +96,19 @@ def test_an_engine_that_computes_something_else_is_refused(clock, monkeypatch):
     assert "differ from the plain loop's" in found.reason
 
 
+@exact_here
+def test_an_engine_must_be_exact_for_every_number_of_networks(clock, monkeypatch):
+    clock(3.0)
+
+    class Alone(LayerStack):
+        def gradient(self, inputs, targets):
+            losses, gradient = super().gradient(inputs, targets)
+            return losses, gradient.mul_(1 + 1e-6) if len(inputs) == 1 else gradient
+
+    monkeypatch.setattr(engines, "ENGINES", {"layers": Alone})
+    assert "with 1 networks left" in choose(candidates(learning_rate=0.5), CPU, 1, "exact").reason
+
+
 def test_an_engine_that_fails_is_not_taken_and_the_reason_kept(clock):
     clock(3.0)
 
@@ -108,6 +125,7 @@ def test_an_engine_that_fails_is_not_taken_and_the_reason_kept(clock):
     assert "item" in found.reason or "data-dependent" in found.reason
 
 
+@exact_here
 def test_short_of_memory_a_trial_takes_fewer(clock, monkeypatch):
     clock(3.0)
 
@@ -137,6 +155,6 @@ def test_stacks_are_as_large_as_the_cache_and_the_memory_allow(monkeypatch):
 
 def test_a_trial_looks_at_the_beginning_and_the_end_of_an_epoch():
     task = dataclasses.replace(TASK)
-    member = Member("0", candidates().make(0).model, task, Hyperparameters(batch_size=3), 0)
+    member = StackMember("0", candidates().make(0).model, task, Hyperparameters(batch_size=3), 0)
     way = engines._Way([member], CPU)  # 46 examples in 16 parts: fourteen of 3, two of 2
     assert way.chosen == [0, 1, 2, 3, 4, 5, 10, 11, 12, 13, 14, 15]

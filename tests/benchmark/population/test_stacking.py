@@ -10,7 +10,7 @@ from torch import nn
 import gapbench
 from gapbench.population.layer_stack import LayerStack, layers_of
 from gapbench.population.stacked_parameters import Unsuitable
-from gapbench.population.stacking import Member, train_together
+from gapbench.population.stacking import StackMember, train_together
 from gapbench.population.training import train
 from gapbench.population.vmap_stack import VmapStack
 from gapbench.suites.hyperparameters import Hyperparameters
@@ -42,7 +42,7 @@ DIFFERENT = [
 
 def members(build, count=7, tasks=TASKS, **shared):
     return [
-        Member(
+        StackMember(
             str(index),
             build(index),
             tasks[index % len(tasks)],
