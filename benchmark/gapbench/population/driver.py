@@ -132,8 +132,7 @@ class Driver:
                 sum(len(entries) for entries in wanted.values()),
                 sum(entry[0] in self.finished for entries in wanted.values() for entry in entries),
             )
-            for event in pool:
-                self._handle(event)
+            pool.serve(self._handle)
         return self.outcome
 
     def _redo(self, status: str) -> bool:

@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -98,6 +98,11 @@ class Pool:
         worker = _Worker(process, Connection(ours.detach()))
         worker.connection.send(self.setup)
         return worker
+
+    def serve(self, handle: Callable[[WorkerEvent], None]) -> None:
+        """Do all jobs, and let `handle` see every event when it happens; it may append jobs."""
+        for event in self:
+            handle(event)
 
     def __iter__(self) -> Iterator[WorkerEvent]:
         while self.queue or any(w.job is not None for w in self._workers):

@@ -192,6 +192,18 @@ def test_an_interrupted_stack_is_finished_as_if_it_had_not_been(suite, tmp_path,
     same(result, whole)
 
 
+def test_an_error_of_storing_is_not_taken_for_one_of_the_engine(suite, tmp_path, decide):
+    decide(LAYERS)
+
+    class Breaks(Silent):
+        def trained(self, record):
+            raise gapbench.GapbenchError("the listener has enough")
+
+    with pytest.raises(gapbench.GapbenchError, match="has enough"):
+        quick(suite, tmp_path, progress=Breaks())
+    assert len(rows(tmp_path, "cells")) == 1
+
+
 def test_short_of_memory_a_stack_goes_on_in_halves(alone, suite, tmp_path, decide, monkeypatch):
     decide(LAYERS)
     sizes = []
@@ -248,12 +260,13 @@ def test_a_network_that_kills_its_worker_is_found_and_takes_no_other_along(
     deaths = []
 
     class Killed(Inline):
-        def _events(self, job):
+        def _work(self, job, send):
             cells = [m.cell for m in job.members] if isinstance(job, StackJob) else [job.cell]
             if isinstance(job, StackJob | TrainJob) and bad in cells:
                 deaths.append(len(cells))
-                return iter([("died", "the worker process was killed by signal 11")])
-            return super()._events(job)
+                send("died", "the worker process was killed by signal 11")
+            else:
+                super()._work(job, send)
 
     monkeypatch.setattr(driver, "Inline", Killed)
     result = quick(suite, tmp_path)
@@ -267,10 +280,11 @@ def test_a_network_that_kills_its_worker_is_found_and_takes_no_other_along(
 
 def test_a_trial_that_kills_its_worker_leaves_the_plain_loop(suite, alone, tmp_path, monkeypatch):
     class Killed(Inline):
-        def _events(self, job):
+        def _work(self, job, send):
             if isinstance(job, TrialJob):
-                return iter([("died", "the worker process was killed by signal 11")])
-            return super()._events(job)
+                send("died", "the worker process was killed by signal 11")
+            else:
+                super()._work(job, send)
 
     monkeypatch.setattr(driver, "Inline", Killed)
     result = quick(suite, tmp_path)
