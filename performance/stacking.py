@@ -1,11 +1,12 @@
 """Training several networks together against one at a time, by architecture.
 
-    python performance/stacking.py [--device cpu|cuda] [--rounds 5] [--networks 16] [--only WORD]
+    python performance/stacking.py [--device cpu|cuda] [--rounds 5] [--networks 16] [--only WORD] [--runs 0]
 
 Each round trains the same networks for the same epochs, evaluations included, by the plain loop and by every
 engine that takes them, one after the other, and takes the ratio; a row has the median of the rounds and their
 range. On a CPU it counts the time of the process in one thread, on CUDA the time of the clock. `decided` is what a
-run would take by its trial, with `--stacks exact` and with `--stacks any`, and how long the trial took.
+run would take by its trial, with `--stacks exact` and with `--stacks any`, and how long the trial took. With
+`--runs` so many whole runs of a suite of 96 MLP-32 follow, without and with stacks in turn, each by two workers.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ from __future__ import annotations
 import argparse
 import copy
 import platform
+import tempfile
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 from numpy import median
@@ -130,12 +133,53 @@ def decided(case: Case, stacks: str, networks: int, device: torch.device) -> str
     return f"{found.engine}, {found.loop_seconds / found.stack_seconds:.2f} ({seconds:.1f} s)"
 
 
+POPULATION = """
+name = "population"
+version = 1
+summary = "96 networks."
+[training]
+batch_size = 50
+max_epochs = 150
+[measure]
+samples = 10
+proxies = ["parameter_count"]
+[[grid]]
+task = "digits_rotations"
+task_options = { train_size = 300 }
+[grid.axes]
+family = ["plain/mlp"]
+width = [0.5]
+label_noise = [0.0, 0.2]
+learning_rate = [0.02, 0.04, 0.08]
+weight_decay = [0.0, 0.001]
+seed = [0, 1, 2, 3, 4, 5, 6, 7]
+"""
+
+
+def whole_runs(count: int) -> None:
+    print(
+        "\n| stacks | seconds of training, both workers | seconds of the run, by the clock |\n|---|---|---|"
+    )
+    for _ in range(count):
+        for stacks in ("off", "exact"):
+            with tempfile.TemporaryDirectory() as folder:
+                suite = Path(folder) / "population.toml"
+                suite.write_text(POPULATION)
+                started = time.perf_counter()
+                run = gapbench.run(
+                    suite, Path(folder) / "run", device="cpu", workers=2, stacks=stacks, board=False
+                )
+                seconds = time.perf_counter() - started
+                print(f"| {stacks} | {run.population['seconds'].sum():.1f} | {seconds:.1f} |", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--networks", type=int, default=16)
     parser.add_argument("--only", default="", help="cases whose name has this word")
+    parser.add_argument("--runs", type=int, default=0, help="whole runs with and without stacks")
     options = parser.parse_args()
     device = torch.device(options.device)
     if device.type == "cpu":
@@ -152,6 +196,8 @@ def main() -> None:
     for case in cases:
         found = [decided(case, stacks, options.networks, device) for stacks in ("exact", "any")]
         print(f"| {case.name} | {found[0]} | {found[1]} |", flush=True)
+    if options.runs:
+        whole_runs(options.runs)
 
 
 if __name__ == "__main__":

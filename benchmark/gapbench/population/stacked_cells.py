@@ -28,14 +28,18 @@ Send = Callable[[str, str, object], None]
 
 
 def tried(setup: Setup, job: TrialJob) -> Decision:
-    """How cells like the job's are trained fastest."""
+    """How cells like the job's are trained fastest; by the plain loop where that cannot be found out."""
     tasks: dict[str, Task] = {}
 
     def make(index: int) -> StackMember:
         return _Prepared.of(setup, job.members[index], tasks).member
 
     different = len({_task_name(one) for one in job.members})
-    return choose(Candidates(make, len(job.members), different), setup.device, setup.workers, setup.stacks)
+    candidates = Candidates(make, len(job.members), different)
+    try:
+        return choose(candidates, setup.device, setup.workers, setup.stacks)
+    except Exception as error:  # of a task or network that cannot be had: a result of each cell
+        return Decision(reason=reason_of(error))
 
 
 def train_cells(setup: Setup, job: StackJob, send: Send) -> None:

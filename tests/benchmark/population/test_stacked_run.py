@@ -15,15 +15,17 @@ import gapbench
 from benchmark.run_cases import children, count, rows, same, start
 from benchmark.tiny_suite import TINY
 from gapbench.population import driver, stacked_cells
+from gapbench.population.facts import facts_source
 from gapbench.population.inline import Inline
 from gapbench.population.jobs import Setup, StackJob, TrainJob, TrialJob
 from gapbench.population.layer_stack import LayerStack
-from gapbench.population.plan import Cell
+from gapbench.population.plan import Cell, plan
 from gapbench.population.progress import Silent
 from gapbench.population.stacked_parameters import Unsuitable
 from gapbench.population.stacks import Decision, Stacks, evenly, halves, left_of
+from gapbench.runs.store import Store
 from gapbench.suites.hyperparameters import Hyperparameters
-from gapbench.suites.suite import Configuration
+from gapbench.suites.suite import Configuration, load_suite
 
 pytestmark = pytest.mark.skipif(
     not torch.backends.mkl.is_available(),
@@ -232,6 +234,18 @@ def test_what_an_engine_cannot_do_the_plain_loop_does(alone, suite, tmp_path, de
     assert weights(result) == weights(alone)
 
 
+def test_networks_that_cannot_be_built_are_failed_rows_each(suite, tmp_path, monkeypatch):
+    def untrained(*_):
+        raise ValueError("cannot be built")
+
+    monkeypatch.setattr(stacked_cells, "untrained", untrained)
+    monkeypatch.setattr("gapbench.population.cells.untrained", untrained)
+    result = quick(suite, tmp_path)
+    assert set(result.population["status"]) == {"failed"}
+    stored = json.loads(select(tmp_path, "SELECT value FROM meta WHERE name = 'training'")[0][0])
+    assert {d["reason"] for d in stored.values()} == {"ValueError: cannot be built"}
+
+
 def test_a_failure_of_one_member_is_its_own_row(suite, alone, tmp_path, decide, monkeypatch):
     decide(LAYERS)
     bad = alone.population["cell"][3]
@@ -300,8 +314,8 @@ def long(tmp_path_factory):
     return path, gapbench.run(path, folder, device="cpu", workers=2, stacks="off")
 
 
-def train_until(path, folder, cells):
-    process = start(path, folder)
+def train_until(path, folder, cells, *options):
+    process = start(path, folder, *options)
     deadline = time.monotonic() + 240
     while count(folder, "cells") < cells and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -338,6 +352,37 @@ def test_killed_workers_of_stacks_are_replaced(long, tmp_path):
     result = gapbench.open_run(tmp_path)
     assert weights(result) == weights(undisturbed)
     same(result, undisturbed)
+
+
+def decided_before(path, folder, decision):
+    """Store a decision in a run that has not begun, for all architectures of its suite."""
+    folder.mkdir()
+    planned = plan(load_suite(str(path)), facts_source(None))
+    stacks = Stacks(setup(2, "any"), planned, {})
+    for job in stacks.jobs([cell.key for cell in planned]):
+        stacks.decided(job.architecture, decision)
+    with Store(folder) as store:
+        store.set_meta(driver.DECISIONS, stacks.stored())
+    return folder
+
+
+@pytest.mark.slow
+def test_killed_in_the_middle_of_a_stack_whose_numbers_depend_on_the_company(tmp_path):
+    path = write(tmp_path, LONG.replace("6000", "1500"))
+    folders = [decided_before(path, tmp_path / name, VMAP) for name in ("killed", "undisturbed")]
+    process = train_until(path, folders[0], 2, "--stacks", "any")
+    for pid in [*children(process.pid), process.pid]:
+        os.kill(pid, signal.SIGKILL)
+    process.wait()
+    before = rows(folders[0], "cells")
+    assert 2 <= len(before) < 8
+    runs = [gapbench.run(path, folder, device="cpu", workers=2, stacks="any") for folder in folders]
+    assert set(before) < set(rows(folders[0], "cells"))
+    for folder in folders:
+        assert Counter(engine for engine, _ in engines(folder).values()) == {"vmap": 8}
+    assert weights(runs[0]) == weights(runs[1])
+    same(*runs)
+    same_board(*runs)
 
 
 def cells(count, **training):

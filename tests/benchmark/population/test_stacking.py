@@ -8,8 +8,9 @@ import torch
 from torch import nn
 
 import gapbench
+from gapbench.population.evaluation import evaluate
 from gapbench.population.layer_stack import LayerStack, layers_of
-from gapbench.population.stacked_parameters import Unsuitable
+from gapbench.population.stacked_parameters import StackedParameters, Unsuitable, padded
 from gapbench.population.stacking import StackMember, train_together
 from gapbench.population.training import train
 from gapbench.population.vmap_stack import VmapStack
@@ -234,3 +235,40 @@ def test_examples_of_other_numbers_or_shapes_are_refused():
     group[1] = dataclasses.replace(group[1], task=longer)
     with pytest.raises(Unsuitable, match="other numbers"):
         together(group, LayerStack)
+
+
+@pytest.mark.parametrize("tasks", [[CLEAN], TASKS])
+def test_losses_of_a_stack_are_those_of_its_networks(tasks):
+    group = members(mlp, count=5, tasks=tasks)
+    stack = LayerStack([m.model for m in group], CLEAN.train.inputs[:4])
+    chosen = [3, 0, 4]
+    splits = [group[index].task.test for index in chosen]
+    inputs, targets = [s.inputs.repeat(4, 1, 1, 1) for s in splits], [s.targets.repeat(4) for s in splits]
+    if len(tasks) == 1:
+        inputs = [inputs[0]] * 3
+    found = stack.losses(torch.tensor(chosen), inputs, targets)  # 800 examples, in two parts
+    for value, index, x, y in zip(found, chosen, inputs, targets):
+        assert float(value) == pytest.approx(evaluate(group[index].model, x, y).cross_entropy, rel=1e-12)
+
+
+def test_slices_begin_where_a_tensor_of_its_own_would():
+    values = torch.arange(30.0).reshape(2, 5, 3)
+    copy_of = padded(values)
+    assert torch.equal(copy_of, values)
+    assert copy_of.stride() == (16, 3, 1)
+    stack = StackedParameters([nn.Linear(3, 5), nn.Linear(3, 5)])
+    assert stack.spans == {"weight": (0, 15, (5, 3)), "bias": (16, 21, (5,))}
+    assert stack.flat.shape == (2, 32)
+
+
+def test_networks_with_shared_or_frozen_parameters_are_refused():
+    tied = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
+    tied[1].weight = tied[0].weight
+    with pytest.raises(Unsuitable, match="shared"):
+        StackedParameters([tied])
+    frozen = nn.Linear(2, 2)
+    frozen.bias.requires_grad_(False)
+    with pytest.raises(Unsuitable, match="not trained"):
+        StackedParameters([frozen])
+    with pytest.raises(Unsuitable, match="different parameters"):
+        StackedParameters([nn.Linear(2, 2), nn.Linear(2, 3)])
