@@ -111,6 +111,7 @@ def _setup(
     stacks: str,
 ) -> Setup:
     from gapbench.population.jobs import Setup
+    from gapbench.runs.environment import arithmetic
     from gapbench_tasks.folder import data_folder
 
     return Setup(
@@ -122,6 +123,7 @@ def _setup(
         measure_seed=suite.measure_seed,
         workers=max(1, workers),
         stacks=stacks,
+        arithmetic=arithmetic(device),
     )
 
 

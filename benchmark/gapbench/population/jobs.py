@@ -17,7 +17,7 @@ class Setup:
     """What all jobs of a run share.
 
     `workers` share the machine. `stacks` says which engines may train networks together: `off` none, `exact` those
-    by which no number changes, `any` all.
+    by which no number changes, `any` all. `arithmetic` is what last bits depend on.
     """
 
     run: Path
@@ -28,6 +28,7 @@ class Setup:
     measure_seed: int
     workers: int = 1
     stacks: str = "off"
+    arithmetic: str = ""
 
 
 @dataclass(frozen=True)

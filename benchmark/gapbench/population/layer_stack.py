@@ -18,6 +18,8 @@ from gapbench.population.stacked_parameters import StackedParameters, Unsuitable
 
 PART = 500
 """Examples that are evaluated at once."""
+LARGEST_OUTPUT = 1e3
+"""Rounding in single precision moves outputs up to this, and so the losses' logarithms, by far less than 0.01."""
 FEW_PRODUCTS = 400
 """Batched products of fewer multiplications run in a loop of torch's own, which rounds in another order."""
 
@@ -152,7 +154,7 @@ class LayerStack:
         Right but for rounding, which may be another than that of the network itself.
 
         Returns:
-            The means over all n, in double precision.
+            The means over all n, in double precision; nan where outputs are so large that rounding could matter.
         """
         weights = [weight[rows].transpose(1, 2) for weight in self._weights]
         biases = [None if bias is None else bias[rows] for bias in self._biases]
@@ -164,6 +166,7 @@ class LayerStack:
             for weight, bias, layer in zip(weights, biases, self.layers):
                 values = values @ weight if bias is None else torch.baddbmm(bias, values, weight)
                 values = values.relu_() if layer.relu else values
+            total[values.abs().amax((1, 2)) > LARGEST_OUTPUT] = torch.nan
             labels = torch.stack([one[start : start + PART] for one in targets])
             logs = torch.log_softmax(values.double(), 2)
             total -= logs.gather(2, labels.unsqueeze(2)).sum((1, 2))

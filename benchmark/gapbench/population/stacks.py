@@ -45,19 +45,12 @@ class Decision:
 
 
 def architecture_of(cell: Cell, setup: Setup) -> str:
-    """What all cells that one decision is for have in common, as JSON text."""
+    """What all cells that one decision is for have in common, as JSON text: how they are trained, and where."""
     configuration = cell.configuration
     options = {name: value for name, value in configuration.task_options if name not in OWN_OPTIONS}
     shared = {name: getattr(configuration.training, name) for name in SHARED}
-    common = [
-        configuration.task,
-        options,
-        configuration.family,
-        configuration.width,
-        shared,
-        setup.device,
-        setup.stacks,
-    ]
+    place = [setup.device, setup.arithmetic, setup.stacks]
+    common = [configuration.task, options, configuration.family, configuration.width, shared, place]
     return json.dumps(common, sort_keys=True)
 
 

@@ -6,6 +6,7 @@ import signal
 import sqlite3
 import time
 from collections import Counter
+from dataclasses import replace
 
 import pandas as pd
 import pytest
@@ -23,6 +24,7 @@ from gapbench.population.plan import Cell, plan
 from gapbench.population.progress import Silent
 from gapbench.population.stacked_parameters import Unsuitable
 from gapbench.population.stacks import Decision, Stacks, evenly, halves, left_of
+from gapbench.runs.environment import arithmetic
 from gapbench.runs.store import Store
 from gapbench.suites.hyperparameters import Hyperparameters
 from gapbench.suites.suite import Configuration, load_suite
@@ -358,7 +360,7 @@ def decided_before(path, folder, decision):
     """Store a decision in a run that has not begun, for all architectures of its suite."""
     folder.mkdir()
     planned = plan(load_suite(str(path)), facts_source(None))
-    stacks = Stacks(setup(2, "any"), planned, {})
+    stacks = Stacks(replace(setup(2, "any"), arithmetic=arithmetic("cpu")), planned, {})
     for job in stacks.jobs([cell.key for cell in planned]):
         stacks.decided(job.architecture, decision)
     with Store(folder) as store:
@@ -417,7 +419,10 @@ def test_cells_of_one_architecture_share_stacks_that_leave_something_for_every_w
 
 
 def test_what_may_be_taken_is_decided_for_itself():
-    """A run that took engines which change last bits takes none of them when asked for exact ones."""
+    """A run that took engines which change last bits takes none of them when asked for exact ones.
+
+    Nor does it take on another machine what was exact on the first.
+    """
     group = cells(4)
     keys = [cell.key for cell in group]
     stacks = Stacks(setup(1, "any"), group, {})
@@ -425,8 +430,10 @@ def test_what_may_be_taken_is_decided_for_itself():
     (stack,) = stacks.decided(trial.architecture, Decision("vmap", False, 8))
     assert stack.engine == "vmap"
     assert Stacks(setup(1, "any"), group, stacks.stored()).jobs(keys) == [stack]
-    (again,) = Stacks(setup(1, "exact"), group, stacks.stored()).jobs(keys)
-    assert isinstance(again, TrialJob)
+    elsewhere = replace(setup(1, "any"), arithmetic="torch 9 on another processor")
+    for other in (setup(1, "exact"), elsewhere):
+        (again,) = Stacks(other, group, stacks.stored()).jobs(keys)
+        assert isinstance(again, TrialJob)
 
 
 def test_where_numbers_depend_on_the_company_it_is_always_the_same():

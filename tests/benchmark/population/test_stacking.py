@@ -251,6 +251,15 @@ def test_losses_of_a_stack_are_those_of_its_networks(tasks):
         assert float(value) == pytest.approx(evaluate(group[index].model, x, y).cross_entropy, rel=1e-12)
 
 
+def test_losses_that_rounding_could_move_are_not_told():
+    group = members(mlp, count=2)
+    with torch.no_grad():
+        group[1].model[-1].weight.mul_(1e5)
+    stack = LayerStack([m.model for m in group], CLEAN.train.inputs[:4])
+    found = stack.losses(torch.arange(2), [CLEAN.train.inputs] * 2, [CLEAN.train.targets] * 2)
+    assert found.isnan().tolist() == [False, True]
+
+
 def test_slices_begin_where_a_tensor_of_its_own_would():
     values = torch.arange(30.0).reshape(2, 5, 3)
     copy_of = padded(values)
