@@ -36,7 +36,7 @@ FASTER = 1.1
 """A stack is taken where its steps take less time than those of the plain loop by at least this factor."""
 LONG_STEP = 3e-3
 """Seconds of a step on a CPU from which on nothing is left that a stack of any networks could save."""
-CACHE = 8 << 20
+CACHE = 6 << 20
 """Bytes of parameters and examples on a CPU beyond which a larger stack is slower."""
 LARGEST = {"cpu": 16, "cuda": 32}
 MEMORY = 0.25
