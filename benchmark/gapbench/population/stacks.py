@@ -159,6 +159,8 @@ def restoring_job(row: TrainedCell, cells: Mapping[str, Cell]) -> Job:
     if row.engine in (None, LOOP):
         return job
     company = [row.cell] if row.company is None else json.loads(row.company)
+    if not set(company) <= set(cells):  # it will be said that the weights are others
+        return job
     members = [job if key == row.cell else train_job(cells[key]) for key in company]
     return stack_job(members, str(row.engine), row.company is None, {row.cell})
 

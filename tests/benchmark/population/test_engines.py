@@ -139,10 +139,10 @@ def test_short_of_memory_a_trial_takes_fewer(clock, monkeypatch):
 
 
 def test_stacks_are_as_large_as_the_cache_and_the_memory_allow(monkeypatch):
-    small, large = (candidates(width=width).make(0) for width in (0.125, 8.0))
+    small, large = (candidates(width=width).make(0) for width in (0.125, 4.0))
     assert size_of(small, 1, CPU, workers=1) == 16
     values = sum(p.numel() for p in large.model.parameters())
-    assert size_of(large, 1, CPU, workers=1) == (6 << 20) // (12 * values + 16 * 64 * 4) == 2
+    assert size_of(large, 1, CPU, workers=1) == (6 << 20) // (12 * values + 16 * 64 * 4) == 6
     needed = 8 * 4 * sum(p.numel() for p in small.model.parameters()) + 4 * 16 * 64 * 4
     monkeypatch.setattr(engines, "_memory", lambda device: 4 * 3 * 5 * needed)
     assert size_of(small, 1, CPU, workers=3) == 5
