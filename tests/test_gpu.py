@@ -1,14 +1,17 @@
 """The same numbers on a CUDA card as on the CPU, within the precision of the type."""
 
 import copy
+import dataclasses
 
 import pytest
 import torch
 
 import gapbench
+from gapbench.population.engines import ENGINES
+from gapbench.population.stacking import StackMember, train_together
 from gapbench.population.training import train
 from gapbench.suites.hyperparameters import Hyperparameters
-from gapbench_tasks import load_task
+from gapbench_tasks import Split, load_task
 
 pytestmark = [
     pytest.mark.gpu,
@@ -54,3 +57,49 @@ def test_a_run_on_the_card(tmp_path):
     assert len(result.population) == 12
     assert set(result.population["device"]) == {"cuda"}
     assert not result.failures
+
+
+@pytest.mark.parametrize("engine", ["layers", "vmap"])
+def test_networks_trained_together_on_the_card_get_what_each_gets_alone(engine):
+    """In double precision, over a few steps."""
+    task = load_task("digits_rotations", train_size=100)
+    splits = (Split(s.inputs.double(), s.targets) for s in (task.train, task.test))
+    task = dataclasses.replace(task, **dict(zip(("train", "test"), splits)))
+    family = "plain/mlp" if engine == "layers" else "torchvision/vgg11_bn"
+    group = [
+        StackMember(
+            str(index),
+            gapbench.build_model(family, 1 / 8, (1, 8, 8), 10, seed=index).double(),
+            task,
+            Hyperparameters(max_epochs=2 + index, learning_rate=0.02 * (1 + index), input_noise=0.1 * index),
+            seed=index,
+        )
+        for index in range(3)
+    ]
+    found = {}
+    train_together(
+        copy.deepcopy(group),
+        ENGINES[engine],
+        "cuda",
+        lambda member, result: found.update({member.key: result}),
+    )
+    for member in group:
+        alone = train(member.model, member.task, member.values, member.seed, "cuda")
+        assert found[member.key].history == pytest.approx(alone.history, rel=1e-9)
+        assert found[member.key].epochs == alone.epochs == 2 + int(member.key)
+
+
+def test_a_run_of_stacks_on_the_card_is_restored_bit_for_bit(tmp_path):
+    from benchmark.tiny_suite import TINY
+
+    path = tmp_path / "tiny.toml"
+    path.write_text(TINY)
+    options = {"device": "cuda", "workers": 2, "board": False, "proxies": ["param_norm"]}
+    first = gapbench.run(path, tmp_path / "run", **options)
+    files = {file: file.read_bytes() for file in (tmp_path / "run" / "weights").iterdir()}
+    for file in list(files)[:2]:
+        file.unlink()
+    again = gapbench.run(path, tmp_path / "run", **options)
+    assert not first.problems
+    assert not again.problems
+    assert {file: file.read_bytes() for file in files} == files

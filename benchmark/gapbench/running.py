@@ -14,10 +14,12 @@ from gapbench.suites.suite import ProxyRequest, Suite, load_suite, proxy_request
 from gapbench_base.errors import GapbenchError
 
 if TYPE_CHECKING:
+    from gapbench.population.jobs import Setup
     from gapbench.population.plan import Cell
     from gapbench.population.progress import Progress
 
 CUDA_WORKERS = 4
+STACKS = ("exact", "any", "off")
 
 
 def run(
@@ -32,6 +34,7 @@ def run(
     retry_failed: bool = False,
     repeats: int = 1,
     board: bool = True,
+    stacks: str | None = None,
     progress: Progress | None = None,
 ) -> Run:
     """Run a suite (name or file) in the folder `out` (default `runs/<suite>`); resumes what is there.
@@ -45,6 +48,10 @@ def run(
     `retry_failed` repeats what has status `failed`. With `repeats` = 2 every proxy is measured a second time,
     independently (other random numbers, other training examples where it sees a sample of them): the scores
     then have each proxy's `repeatability`.
+
+    Networks of one architecture are trained together where that is faster. `stacks` says by what: `exact`
+    (default on a CPU) only in ways by which no number changes, `any` (default on CUDA) in all ways, where last bits
+    may depend on the networks trained together, `off` in none. What was found fastest is kept in the run.
 
     Returns:
         The run with all that it has now; `problems` are what could not be done.
@@ -60,26 +67,18 @@ def run(
     # a wrong name is said before torch is imported
     chosen = suite_in(own) if own is not None else load_suite(os.fspath(suite))
     from gapbench.population.driver import Driver, check_folder
-    from gapbench.population.jobs import Setup
     from gapbench.population.progress import Silent
     from gapbench.runs.environment import choose_device, environment, usable_cores
     from gapbench.runs.identity import identity_in
     from gapbench.runs.lock import sole_driver
     from gapbench.runs.store import Store
-    from gapbench_tasks.folder import data_folder
 
     device = choose_device(device)
     _check_numbers(limit, workers, repeats, device)
     requests = choose_proxies(chosen, proxies)
     folder = Path(out if out is not None else Path("runs") / chosen.name)
-    setup = Setup(
-        run=folder.absolute(),
-        data_dir=str(data_folder(data_dir)),
-        device=device,
-        samples=chosen.samples,
-        loss=chosen.loss,
-        measure_seed=chosen.measure_seed,
-    )
+    count = workers if workers is not None else CUDA_WORKERS if device == "cuda" else usable_cores()
+    setup = _setup(chosen, folder, device, data_dir, count, _checked_stacks(stacks, device))
     cells = _planned(chosen, setup.data_dir, f"suite {suite}, [measure]")
     check_folder(folder)
     with sole_driver(folder), Store(folder) as store:
@@ -88,7 +87,6 @@ def run(
         store.set_meta("plan", [cell.key for cell in cells])
         store.set_meta("proxies", _labelled(store, requests))
         store.set_meta(f"environment {time.time():.6f}", environment(device))
-        count = workers if workers is not None else CUDA_WORKERS if device == "cuda" else usable_cores()
         driver = Driver(
             store,
             setup,
@@ -102,6 +100,31 @@ def run(
         outcome = driver.bring_up_to_date(count)
         store.set_meta("population", identity_in(store).as_dict())
     return _opened(folder, outcome.problems, board)
+
+
+def _setup(
+    suite: Suite,
+    folder: Path,
+    device: str,
+    data_dir: str | os.PathLike[str] | None,
+    workers: int,
+    stacks: str,
+) -> Setup:
+    from gapbench.population.jobs import Setup
+    from gapbench.runs.environment import arithmetic
+    from gapbench_tasks.folder import data_folder
+
+    return Setup(
+        run=folder.absolute(),
+        data_dir=str(data_folder(data_dir)),
+        device=device,
+        samples=suite.samples,
+        loss=suite.loss,
+        measure_seed=suite.measure_seed,
+        workers=max(1, workers),
+        stacks=stacks,
+        arithmetic=arithmetic(device),
+    )
 
 
 def _opened(folder: Path, problems: Sequence[str], board: bool) -> Run:
@@ -136,6 +159,14 @@ def _check_numbers(limit: int | None, workers: int | None, repeats: int, device:
         raise GapbenchError(f"repeats = {repeats} must be 1 or 2.")
     if workers == 0 and device == "cuda":
         raise GapbenchError("workers = 0 works in this process, which is for the CPU; choose 1 or more.")
+
+
+def _checked_stacks(stacks: str | None, device: str) -> str:
+    if stacks is None:
+        return "any" if device == "cuda" else "exact"
+    if stacks not in STACKS:
+        raise GapbenchError(f"stacks = {stacks!r} is none of {', '.join(STACKS)}.")
+    return stacks
 
 
 def choose_proxies(suite: Suite, names: Sequence[str] | None) -> tuple[ProxyRequest, ...]:

@@ -22,6 +22,11 @@ import click
     default=1,
     help="2: measure every proxy twice, independently; the board then shows how repeatable each is.",
 )
+@click.option(
+    "--stacks",
+    type=click.Choice(["exact", "any", "off"]),
+    help="Train networks together: exact (no number changes; default on a CPU), any (default on CUDA), off.",
+)
 def run_command(
     suite: str,
     out: Path | None,
@@ -32,6 +37,7 @@ def run_command(
     proxies: str | None,
     retry_failed: bool,
     repeats: int,
+    stacks: str | None,
 ) -> None:
     """Train, measure, score and build the board of SUITE: a name, a TOML file, or the folder of a run.
 
@@ -54,6 +60,7 @@ def run_command(
             retry_failed=retry_failed,
             repeats=repeats,
             board=False,
+            stacks=stacks,
             progress=shown,
         )
     finish(result)

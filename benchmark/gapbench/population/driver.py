@@ -8,10 +8,19 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from gapbench.population.inline import Inline
-from gapbench.population.jobs import Description, MeasureJob, Setup, TrainJob, failed_cell
+from gapbench.population.jobs import (
+    Description,
+    MeasureJob,
+    Setup,
+    StackJob,
+    TrainJob,
+    TrialJob,
+    failed_cell,
+)
 from gapbench.population.plan import Cell
 from gapbench.population.pool import Pool, WorkerEvent
 from gapbench.population.progress import Progress
+from gapbench.population.stacks import Decision, Stacks, halves, left_of, restoring_job
 from gapbench.proxies.registry import checked_options, proxy_entry
 from gapbench.proxies.results import Measurement
 from gapbench.runs.intact import damages
@@ -23,6 +32,7 @@ from gapbench_base.keys import content_key
 
 MEASURE_PROTOCOL = 1
 DEATHS = 2  # how often a job may kill its worker before that is its result
+DECISIONS = "training"  # name of the engines of a run's architectures in its database
 
 
 @dataclass
@@ -75,6 +85,7 @@ class Driver:
         self.deaths: Counter[str] = Counter()
         self.measuring: dict[str, str] = {}  # cell -> measurement under way
         self.restored: set[str] = set()
+        self.ended: set[str] = set()  # cells trained by this driver
         self.devices: dict[str, str] = {}  # of cells to be restored: on what they were trained
 
     def bring_up_to_date(self, workers: int) -> Outcome:
@@ -102,18 +113,18 @@ class Driver:
         }
         done = {key for key, status in trained.items() if not self._redo(status)}
         self.finished = {key for key, status in measured.items() if not self._redo(status)}
-        rows = {row.cell: row for row in self.store.cells()}
+        self.rows = {row.cell: row for row in self.store.cells()}
+        self.stacks = Stacks(self.setup, self.cells.values(), self.store.meta(DECISIONS) or {})
         with Pool(self.setup, workers) if workers else Inline(self.setup) as pool:
             self.pool = pool
+            pool.queue.extend(self.stacks.jobs([key for key in self.cells if key not in done]))
             for key, cell in self.cells.items():
                 if key in done:
-                    self._resume(cell, rows[key], wanted[key])
-                else:
-                    pool.queue.append(self._train_job(cell))
+                    self._resume(cell, self.rows[key], wanted[key])
             for key, cell in self.others.items():
-                if key in rows:
+                if key in self.rows:
                     wanted[key] = []
-                    self._resume(cell, rows[key], [])
+                    self._resume(cell, self.rows[key], [])
             self.wanted = wanted
             self.progress.begin(
                 len(self.cells),
@@ -121,15 +132,11 @@ class Driver:
                 sum(len(entries) for entries in wanted.values()),
                 sum(entry[0] in self.finished for entries in wanted.values() for entry in entries),
             )
-            for event in pool:
-                self._handle(event)
+            pool.serve(self._handle)
         return self.outcome
 
     def _redo(self, status: str) -> bool:
         return status == "failed" and self.retry_failed
-
-    def _train_job(self, cell: Cell, restore: str | None = None) -> TrainJob:
-        return TrainJob(cell.key, cell.seed, cell.configuration, cell.description, restore)
 
     def _resume(
         self, cell: Cell, row: TrainedCell, wanted: list[tuple[str, ProxyRequest, Description]]
@@ -140,18 +147,17 @@ class Driver:
         found = damages(self.setup.run, [row])
         if found:
             self.devices[cell.key] = str(row.device)
-            self._restore(cell.key, row.weights_sha256, found[0].text)
+            self._restore(cell.key, found[0].text)
         elif row.measurable:
             self._measure(cell.key, row.weights_sha256, wanted)
 
-    def _restore(self, key: str, sha256: str, what: str) -> None:
+    def _restore(self, key: str, what: str) -> None:
         if key in self.restored:
             self._problem(f"{what}, also after training again.")
             return
         self.restored.add(key)
         self.progress.message(f"{what}; training the network again to restore it.")
-        cell = self.cells.get(key) or self.others[key]
-        self.pool.queue.appendleft(self._train_job(cell, restore=sha256))
+        self.pool.queue.appendleft(restoring_job(self.rows[key], self.others | self.cells))
 
     def _measure(self, key: str, sha256: str, wanted: list[tuple[str, ProxyRequest, Description]]) -> None:
         missing = tuple(entry for entry in wanted if entry[0] not in self.finished)
@@ -175,14 +181,24 @@ class Driver:
         elif event.kind == "trained":
             assert isinstance(event.job, TrainJob)
             self._trained(event.job, event.value)
+        elif event.kind == "tried":
+            assert isinstance(event.job, TrialJob)
+            self._decided(event.job, event.value)
         elif event.kind == "unusable":
             self._unusable(event)
         elif event.kind == "died":
             self._died(event)
 
+    def _decided(self, job: TrialJob, decision: Decision) -> None:
+        jobs = self.stacks.decided(job.architecture, decision)
+        self.store.set_meta(DECISIONS, self.stacks.stored())
+        self.pool.queue.extendleft(reversed(jobs))
+
     def _trained(self, job: TrainJob, record: TrainedCell) -> None:
+        self.ended.add(job.cell)
         if job.restore is None:
             self.store.add_cell(record)
+            self.rows[job.cell] = record
             self.outcome.trained += 1
             self.progress.trained(record)
         elif record.status == "failed":
@@ -195,7 +211,9 @@ class Driver:
 
     def _unusable(self, event: WorkerEvent) -> None:
         if isinstance(event.job, MeasureJob) and "weight file" in event.value:
-            self._restore(event.job.cell, event.job.weights_sha256, event.value.rstrip("."))
+            self._restore(event.job.cell, event.value.rstrip("."))
+        elif isinstance(event.job, TrialJob):
+            self._decided(event.job, Decision(reason=event.value))
         else:
             device = self.devices.get(event.job.cell, "") if event.job is not None else ""
             other = device not in ("", self.setup.device) and isinstance(event.job, TrainJob)
@@ -206,24 +224,50 @@ class Driver:
     def _died(self, event: WorkerEvent) -> None:
         job = event.job
         assert job is not None
-        if isinstance(job, TrainJob):
+        if isinstance(job, TrialJob):
+            self.deaths[job.architecture] += 1
+            if self.deaths[job.architecture] < DEATHS:
+                self.pool.queue.append(job)
+            else:
+                self._decided(job, Decision(reason=f"a trial: {event.value}, {DEATHS} times"))
+        elif isinstance(job, TrainJob):
             self.deaths[job.cell] += 1
             if self.deaths[job.cell] < DEATHS:
                 self.pool.queue.append(job)
-                return
-            if job.restore is not None:
-                self._problem(f"The weights of cell {job.cell} could not be restored: {event.value}.")
-                return
-            self.store.add_cell(failed_cell(job, self.setup.device, f"{event.value}, {DEATHS} times"))
+            else:
+                self._given_up(job, event.value)
+        elif isinstance(job, StackJob):
+            self._stack_died(job, event.value)
+        else:
+            self._measuring_died(job, event.value)
+
+    def _stack_died(self, job: StackJob, reason: str) -> None:
+        left = left_of(job, self.ended)
+        if left is None:
             return
+        company = "+".join(sorted(member.cell for member in left.members))
+        self.deaths[company] += 1
+        if self.deaths[company] < DEATHS:
+            self.pool.queue.append(left)
+        elif len(left.wanted) > 1:
+            self.pool.queue.extend(halves(left))
+        else:
+            self._given_up(left.member(left.cell), reason)
+
+    def _given_up(self, job: TrainJob, reason: str) -> None:
+        if job.restore is not None:
+            self._problem(f"The weights of cell {job.cell} could not be restored: {reason}.")
+        else:
+            self.store.add_cell(failed_cell(job, self.setup.device, f"{reason}, {DEATHS} times"))
+
+    def _measuring_died(self, job: MeasureJob, reason: str) -> None:
         key = self.measuring.get(job.cell)
         if key is not None and key not in self.finished:
             self.deaths[key] += 1
             if self.deaths[key] >= DEATHS:
                 request, description = next((r, d) for k, r, d in job.requests if k == key)
-                reason = f"{event.value}, {DEATHS} times"
                 record = stored_measurement(
-                    Measurement(request.proxy, None, None, 0.0, "failed", reason),
+                    Measurement(request.proxy, None, None, 0.0, "failed", f"{reason}, {DEATHS} times"),
                     key=key,
                     cell=job.cell,
                     label=request.label,
@@ -235,7 +279,7 @@ class Driver:
         else:
             self.deaths[job.cell] += 1
             if self.deaths[job.cell] > DEATHS:
-                self._problem(f"Cell {job.cell} cannot be measured: {event.value}.")
+                self._problem(f"Cell {job.cell} cannot be measured: {reason}.")
                 return
         self._measure(job.cell, job.weights_sha256, self.wanted[job.cell])
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable
 
-from gapbench.population.jobs import Setup, TrainJob
-from gapbench.population.pool import Job, WorkerEvent
+from gapbench.population.jobs import Job, Setup
+from gapbench.population.pool import WorkerEvent, event_of
 from gapbench_base.errors import DiskFull, GapbenchError
 
 
@@ -33,23 +33,37 @@ class Inline:
 
         torch.set_num_threads(self._threads)
 
-    def __iter__(self) -> Iterator[WorkerEvent]:
+    def serve(self, handle: Callable[[WorkerEvent], None]) -> None:
+        """Do all jobs, and let `handle` see every event when it happens; it may append jobs."""
         while self.queue:
             job = self.queue.popleft()
-            for kind, value in self._events(job):
-                yield WorkerEvent(kind, value, job, os.getpid())
 
-    def _events(self, job: Job) -> list[tuple[str, object]]:
-        """What a worker would send about a job."""
-        from gapbench.population.worker import measure_cell, train_cell
+            def send(kind: str, value: object, job: Job = job) -> None:
+                try:
+                    handle(event_of(kind, value, job, os.getpid()))
+                except Exception as error:
+                    raise _OfHandler(error) from error  # it is none of the job's
 
-        events: list[tuple[str, object]] = []
+            try:
+                self._work(job, send)
+            except _OfHandler as wrapped:
+                raise wrapped.error from None
+
+    def _work(self, job: Job, send: Callable[[str, object], None]) -> None:
+        """Do a job as a worker does."""
+        from gapbench.population.worker import work
+
         try:
-            if isinstance(job, TrainJob):
-                return [("trained", train_cell(self.setup, job))]
-            measure_cell(self.setup, job, lambda *event: events.append(event))
+            work(self.setup, job, send)
         except DiskFull as error:
-            events.append(("disk_full", str(error)))
+            send("disk_full", str(error))
         except GapbenchError as error:
-            events.append(("unusable", str(error)))
-        return events
+            send("unusable", str(error))
+
+
+class _OfHandler(BaseException):
+    """An error of whoever handles an event, on its way through the job that it is about."""
+
+    def __init__(self, error: Exception):
+        super().__init__(str(error))
+        self.error = error

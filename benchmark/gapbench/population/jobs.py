@@ -14,7 +14,11 @@ Description = dict[str, object]
 
 @dataclass(frozen=True)
 class Setup:
-    """What all jobs of a run share."""
+    """What all jobs of a run share.
+
+    `workers` share the machine. `stacks` says which engines may train networks together: `off` none, `exact` those
+    by which no number changes, `any` all. `arithmetic` is what last bits depend on.
+    """
 
     run: Path
     data_dir: str | None
@@ -22,6 +26,9 @@ class Setup:
     samples: int
     loss: str
     measure_seed: int
+    workers: int = 1
+    stacks: str = "off"
+    arithmetic: str = ""
 
 
 @dataclass(frozen=True)
@@ -33,6 +40,38 @@ class TrainJob:
     configuration: Configuration
     description: Description
     restore: str | None = None
+
+
+@dataclass(frozen=True)
+class StackJob:
+    """Train cells of one architecture together, and report those whose keys are `wanted`, each when it ends."""
+
+    members: tuple[TrainJob, ...]
+    engine: str
+    exact: bool
+    wanted: frozenset[str]
+
+    @property
+    def cell(self) -> str:
+        """The first that is wanted."""
+        return next(job.cell for job in self.members if job.cell in self.wanted)
+
+    def member(self, cell: str) -> TrainJob:
+        """The job of one of its cells."""
+        return next(job for job in self.members if job.cell == cell)
+
+
+@dataclass(frozen=True)
+class TrialJob:
+    """Find out how the cells of an architecture, of which `members` are examples, are trained fastest."""
+
+    architecture: str
+    members: tuple[TrainJob, ...]
+
+    @property
+    def cell(self) -> str:
+        """The first."""
+        return self.members[0].cell
 
 
 @dataclass(frozen=True)
@@ -64,3 +103,6 @@ def cell_of(job: TrainJob, device: str, status: CellStatus) -> TrainedCell:
 def failed_cell(job: TrainJob, device: str, reason: str, seconds: float | None = None) -> TrainedCell:
     """The record of a cell that could not be trained, for a reason in words."""
     return replace(cell_of(job, device, "failed"), reason=reason, seconds=seconds)
+
+
+Job = TrainJob | StackJob | TrialJob | MeasureJob

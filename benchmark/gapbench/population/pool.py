@@ -7,18 +7,21 @@ import socket
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from gapbench.population.jobs import MeasureJob, Setup, TrainJob
+from gapbench.population.jobs import Job, Setup, StackJob
 from gapbench_base.errors import GapbenchError
 
-Job = TrainJob | MeasureJob
 START_FAILURES = 3
+
+
+LAST = ("trained", "stacked", "tried", "measured", "unusable", "disk_full")
+"""Messages after which a worker is free."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,15 @@ class WorkerEvent:
     value: Any
     job: Job | None
     worker: int
+
+
+def event_of(kind: str, value: Any, job: Job | None, worker: int) -> WorkerEvent:
+    """The event of a message; what is said of one member of a stack is of that member's own job."""
+    if kind == "member":
+        assert isinstance(job, StackJob)
+        cell, kind, value = value
+        job = job.member(cell)
+    return WorkerEvent(kind, value, job, worker)
 
 
 @dataclass
@@ -87,6 +99,11 @@ class Pool:
         worker.connection.send(self.setup)
         return worker
 
+    def serve(self, handle: Callable[[WorkerEvent], None]) -> None:
+        """Do all jobs, and let `handle` see every event when it happens; it may append jobs."""
+        for event in self:
+            handle(event)
+
     def __iter__(self) -> Iterator[WorkerEvent]:
         while self.queue or any(w.job is not None for w in self._workers):
             self._fill()
@@ -131,6 +148,6 @@ class Pool:
             worker.ready = True
             return
         job = worker.job
-        if kind in ("trained", "measured", "unusable", "disk_full"):
+        if kind in LAST:
             worker.job = None
-        yield WorkerEvent(kind, value, job, pid)
+        yield event_of(kind, value, job, pid)

@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor, nn
@@ -37,6 +37,8 @@ PROTOCOL = 1
 CHECK_EVERY = 5
 CHECK_FACTOR = 3.0
 DECAY_FROM = 0.6
+CLEARLY_ABOVE = 1.01
+"""Times `stop_loss`: an estimate beyond it leaves no doubt that the criterion is not met."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,109 @@ def learning_rate_factor(epoch: float, values: Hyperparameters, warm_up: bool) -
     return max(0.5 * (1.0 + math.cos(math.pi * progress)), 1e-3)
 
 
+class Course:
+    """The course of one network's training: which examples, at what rate, and when it ends.
+
+    It holds everything of the protocol but the steps themselves, which `train` takes one network at a time and a
+    stack (`gapbench.population.stacking`) for several networks at once.
+
+    Attributes:
+        count: training examples; `batches` how many mini-batches an epoch has.
+        history: mean mini-batch loss of each epoch so far; `steps` and `status` so far.
+        seconds: what training took, where it is shared with others (see `finish`).
+    """
+
+    def __init__(
+        self,
+        data: tuple[Split, Split],
+        black: Tensor,
+        values: Hyperparameters,
+        seed: int,
+        device: torch.device,
+    ):
+        """`data` are the training and the test split on the device, as `placed` gives them."""
+        self.train_split, self.test_split = data
+        self.black, self.values, self.device = black, values, device
+        self._order = torch.Generator().manual_seed(named_seed("order", seed))
+        self._noise = torch.Generator(device=device).manual_seed(named_seed("input_noise", seed))
+        self._groups = torch.Generator().manual_seed(named_seed("augmentation", seed))
+        self.count = len(self.train_split)
+        # Never a part of one example, which batch normalisation cannot train on.
+        self.batches = max(1, min(-(-self.count // values.batch_size), self.count // 2))
+        self.history: list[float] = []
+        self.status: CellStatus = "not_converged"
+        self.steps = 0
+        self.seconds = 0.0
+
+    @property
+    def given_as_stored(self) -> bool:
+        """Whether mini-batches are examples as they are, neither augmented nor noised."""
+        return self.values.augmentation == "none" and not self.values.input_noise
+
+    def permutation(self) -> Tensor:
+        """The order (n,) of the examples in the epoch that begins, on the device."""
+        return torch.randperm(self.count, generator=self._order).to(self.device)
+
+    def inputs(self, chosen: Tensor) -> Tensor:
+        """The inputs (b, c, h, w) of a mini-batch of the examples `chosen` (b,)."""
+        inputs = augment(self.train_split.inputs[chosen], self.values.augmentation, self.black, self._groups)
+        return _noisy(inputs, self.values.input_noise, self._noise)
+
+    def rate(self, index: int) -> float:
+        """The learning rate in mini-batch `index` of the epoch."""
+        epoch = len(self.history) + index / self.batches
+        return self.values.learning_rate * learning_rate_factor(epoch, self.values, warm_up=self.batches > 1)
+
+    def due(self, mean_loss: float) -> bool:
+        """Whether the criterion is looked at after the present epoch, of mean mini-batch loss `mean_loss`."""
+        near = mean_loss <= CHECK_FACTOR * self.values.stop_loss
+        return near or (len(self.history) + 1) % CHECK_EVERY == 0
+
+    def end_epoch(
+        self, losses: Tensor, network: Callable[[], nn.Module], estimate: float | None = None
+    ) -> bool:
+        """Take note of an epoch's mini-batch losses (batches,), and look whether training ends.
+
+        `network` gives the network as it is now; it is asked for where the criterion is looked at, unless its loss
+        is known well enough: an `estimate` right to a hundredth spares evaluating what is clearly above.
+
+        Returns:
+            Whether it ends.
+        """
+        mean = float(losses.mean())
+        due = self.due(mean)
+        self.steps += self.batches
+        self.history.append(mean)
+        if not math.isfinite(mean):
+            self.status = "diverged"
+            return True
+        if due and not (estimate is not None and estimate > CLEARLY_ABOVE * self.values.stop_loss):
+            model, split = network(), self.train_split
+            reestimate_batch_norm(model, split.inputs)
+            if evaluate(model, split.inputs, split.targets).cross_entropy <= self.values.stop_loss:
+                self.status = "converged"
+                return True
+        return len(self.history) >= self.values.max_epochs
+
+    def finish(self, model: nn.Module) -> Trained:
+        """Re-estimate batch normalisation, evaluate, and leave the network in eval mode.
+
+        Returns:
+            How it ended.
+        """
+        reestimate_batch_norm(model, self.train_split.inputs)
+        model.eval()
+        on_train, on_test = (
+            evaluate(model, split.inputs, split.targets) for split in (self.train_split, self.test_split)
+        )
+        status = self.status
+        if status == "not_converged" and on_train.cross_entropy <= self.values.stop_loss:
+            status = "converged"
+        if not (math.isfinite(on_train.cross_entropy) and math.isfinite(on_test.cross_entropy)):
+            status = "diverged"
+        return Trained(status, len(self.history), self.steps, self.seconds, on_train, on_test, self.history)
+
+
 def train(
     model: nn.Module,
     task: Task,
@@ -99,54 +204,32 @@ def train(
     channels_last = device.type == "cuda"
     if channels_last:
         model.to(memory_format=torch.channels_last)
-    train_split, test_split = (_on_device(s, device, channels_last) for s in (task.train, task.test))
-    black = torch.tensor(task.black, device=device)
-    order = torch.Generator().manual_seed(named_seed("order", seed))
-    noise = torch.Generator(device=device).manual_seed(named_seed("input_noise", seed))
-    groups = torch.Generator().manual_seed(named_seed("augmentation", seed))
+    data, black = placed(task, device)
+    course = Course(data, black, values, seed, device)
     optimizer = make_optimizer(model, values)
-    count = len(train_split)
-    # Never a part of one example, which batch normalisation cannot train on.
-    batches = max(1, min(-(-count // values.batch_size), count // 2))
-    history: list[float] = []
-    status: CellStatus = "not_converged"
-    steps = 0
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(named_seed("dropout", seed))
-        for epoch in range(values.max_epochs):
+        ended = False
+        while not ended:
             model.train()
-            permutation = torch.randperm(count, generator=order).to(device)
             losses = []
-            for index, chosen in enumerate(permutation.tensor_split(batches)):
-                factor = learning_rate_factor(epoch + index / batches, values, warm_up=batches > 1)
+            for index, chosen in enumerate(course.permutation().tensor_split(course.batches)):
                 for group in optimizer.param_groups:
-                    group["lr"] = values.learning_rate * factor
-                inputs = augment(train_split.inputs[chosen], values.augmentation, black, groups)
-                inputs = _noisy(inputs, values.input_noise, noise)
-                targets = train_split.targets[chosen]
-                losses.append(step(model, optimizer, _loss(model, inputs, targets), values))
-                steps += 1
-            history.append(float(torch.stack(losses).mean()))
-            if not math.isfinite(history[-1]):
-                status = "diverged"
-                break
-            if history[-1] <= CHECK_FACTOR * values.stop_loss or (epoch + 1) % CHECK_EVERY == 0:
-                reestimate_batch_norm(model, train_split.inputs)
-                loss = evaluate(model, train_split.inputs, train_split.targets).cross_entropy
-                if loss <= values.stop_loss:
-                    status = "converged"
-                    break
-        reestimate_batch_norm(model, train_split.inputs)
-    model.eval()
-    on_train, on_test = (evaluate(model, split.inputs, split.targets) for split in (train_split, test_split))
-    if status == "not_converged" and on_train.cross_entropy <= values.stop_loss:
-        status = "converged"
-    if not (math.isfinite(on_train.cross_entropy) and math.isfinite(on_test.cross_entropy)):
-        status = "diverged"
+                    group["lr"] = course.rate(index)
+                inputs, targets = course.inputs(chosen), data[0].targets[chosen]
+                losses.append(step(model, optimizer, mean_loss(model, inputs, targets), values))
+            ended = course.end_epoch(torch.stack(losses), lambda: model)
+    trained = course.finish(model)
     if channels_last:
         model.to(memory_format=torch.contiguous_format)
-    seconds = time.perf_counter() - started
-    return Trained(status, len(history), steps, seconds, on_train, on_test, history)
+    return replace(trained, seconds=time.perf_counter() - started)
+
+
+def placed(task: Task, device: torch.device) -> tuple[tuple[Split, Split], Tensor]:
+    """A task's training and test split, and what a black pixel is, on a device."""
+    channels_last = device.type == "cuda"
+    data = _on_device(task.train, device, channels_last), _on_device(task.test, device, channels_last)
+    return data, torch.tensor(task.black, device=device)
 
 
 def _noisy(inputs: Tensor, deviation: float, generator: torch.Generator) -> Tensor:
@@ -156,7 +239,8 @@ def _noisy(inputs: Tensor, deviation: float, generator: torch.Generator) -> Tens
     return inputs + deviation * draw
 
 
-def _loss(model: nn.Module, inputs: Tensor, targets: Tensor) -> Callable[[], Tensor]:
+def mean_loss(model: nn.Module, inputs: Tensor, targets: Tensor) -> Callable[[], Tensor]:
+    """What computes the loss of a mini-batch at the network's present parameters."""
     return lambda: nn.functional.cross_entropy(model(inputs), targets)
 
 

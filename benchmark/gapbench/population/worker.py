@@ -1,4 +1,4 @@
-"""A worker process: trains and measures one network at a time and hands records back to the driver.
+"""A worker process: trains and measures networks and hands records back to the driver.
 
 Started as `python -m gapbench.population.worker FD`; talks over the socket FD. It writes weight files and
 nothing else, and ends when the driver is gone.
@@ -7,21 +7,20 @@ nothing else, and ends when the driver is gone.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import sys
 import threading
 import time
 import traceback
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from multiprocessing.connection import Connection
 from typing import Any
 
+from gapbench.population.cells import problem_of, train_cell
 from gapbench.population.facts import task_of
-from gapbench.population.jobs import MeasureJob, Setup, TrainJob, cell_of, failed_cell
-from gapbench.population.network import measured_examples, trained_networks, untrained
-from gapbench.runs.records import TrainedCell, stored_measurement
+from gapbench.population.jobs import Job, MeasureJob, Setup, StackJob, TrainJob, TrialJob
+from gapbench.population.network import measured_examples, trained_networks
+from gapbench.runs.records import stored_measurement
 from gapbench_base.errors import DiskFull, GapbenchError
 
 
@@ -40,20 +39,16 @@ def main() -> None:
             torch.backends.cudnn.benchmark = False
         connection.send(("ready", None))
         while True:
-            job = connection.recv()
+            job: Job = connection.recv()
             try:
-                if isinstance(job, TrainJob):
-                    connection.send(("trained", train_cell(setup, job)))
-                else:
-                    measure_cell(setup, job, lambda kind, value: connection.send((kind, value)))
-                    connection.send(("measured", job.cell))
+                work(setup, job, lambda kind, value: connection.send((kind, value)))
             except DiskFull as error:
                 connection.send(("disk_full", str(error)))
             except GapbenchError as error:
                 connection.send(("unusable", str(error)))
             except Exception as error:  # not the proxies': those are caught and become failed measurements
                 traceback.print_exc()
-                connection.send(("unusable", f"Cell {job.cell}: {type(error).__name__}: {error}"))
+                connection.send(("unusable", problem_of(job.cell, error)))
 
 
 def _end_with_parent(parent: int) -> None:
@@ -62,51 +57,22 @@ def _end_with_parent(parent: int) -> None:
     os._exit(1)
 
 
-def train_cell(setup: Setup, job: TrainJob) -> TrainedCell:
-    """Train one cell, write its weights, and return its database record."""
-    import numpy as np
+def work(setup: Setup, job: Job, send: Callable[[str, object], None]) -> None:
+    """Do a job and send what comes of it; the last message says that it is done."""
+    if isinstance(job, TrainJob):
+        send("trained", train_cell(setup, job))
+    elif isinstance(job, StackJob):
+        from gapbench.population.stacked_cells import train_cells
 
-    from gapbench.population.training import train
-    from gapbench.runs.weights import save_weights, state_of, weights_path
+        train_cells(setup, job, lambda cell, kind, value: send("member", (cell, kind, value)))
+        send("stacked", None)
+    elif isinstance(job, TrialJob):
+        from gapbench.population.stacked_cells import tried
 
-    started = time.perf_counter()
-    try:
-        task = task_of(job.configuration, setup.data_dir)
-        model = untrained(job.configuration, job.seed, task)
-        initial = state_of(model)
-        trained = train(model, task, job.configuration.training, job.seed, setup.device)
-        final = state_of(model)
-    except DiskFull:
-        raise
-    except Exception as error:  # whatever a network does is a result of this cell, with its reason
-        reason = f"{type(error).__name__}: {error}"[:500]
-        return failed_cell(job, setup.device, reason, time.perf_counter() - started)
-    path = weights_path(setup.run, job.cell)
-    sha256, size = save_weights(path, initial, final, expected=job.restore)
-    finite = trained.status != "diverged"
-    return replace(
-        cell_of(job, setup.device, trained.status),
-        reason="" if finite else "the loss is not finite",
-        train_error=trained.train.error if finite else None,
-        test_error=trained.test.error if finite else None,
-        gap=trained.gap if finite else None,
-        loss_gap=trained.loss_gap if finite else None,
-        train_loss=trained.train.cross_entropy if finite else None,
-        test_loss=trained.test.cross_entropy if finite else None,
-        parameters=sum(p.numel() for p in model.parameters()),
-        train_size=len(task.train),
-        test_size=len(task.test),
-        epochs=trained.epochs,
-        steps=trained.steps,
-        seconds=trained.seconds,
-        history=json.dumps([value if np.isfinite(value) else None for value in trained.history]),
-        source=task.source,
-        shift=int(task.shift),
-        train_correct=np.packbits(trained.train.correct.numpy()).tobytes(),
-        test_correct=np.packbits(trained.test.correct.numpy()).tobytes(),
-        weights_sha256=sha256,
-        weights_bytes=size,
-    )
+        send("tried", tried(setup, job))
+    else:
+        measure_cell(setup, job, send)
+        send("measured", job.cell)
 
 
 def measure_cell(setup: Setup, job: MeasureJob, send: Callable[[str, object], None]) -> None:

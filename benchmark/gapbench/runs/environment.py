@@ -53,6 +53,18 @@ def environment(device: str) -> dict[str, object]:
     }
 
 
+def arithmetic(device: str) -> str:
+    """What the last bits of numbers depend on, in words: the version of torch and the processor. Imports torch."""
+    import torch
+
+    if device == "cuda":
+        processor = torch.cuda.get_device_name()
+    else:
+        capability = torch.backends.cpu.get_cpu_capability()
+        processor = f"{platform.processor() or platform.machine()} with {capability}"
+    return f"torch {torch.__version__}, {processor}"
+
+
 def environment_text(record: Mapping[str, Any]) -> str:
     """A record of `environment` in words: the versions and the device that decide about numbers."""
     versions = record.get("versions", {})

@@ -36,6 +36,8 @@ class TrainedCell:
         train_correct: packed bits, whether each example is classified rightly; `test_correct` likewise.
         weights_sha256: of the weight file of `weights_bytes` bytes.
         device: kind of device trained on.
+        engine: by what it was trained (`gapbench.population.engines`); None in runs of before there were several.
+        company: keys of all networks trained with it, in their order, as JSON, where its numbers depend on them.
         attempt: 0, or how often the cell had failed before; `finished` when (seconds of the epoch). The store sets
             both.
     """
@@ -68,6 +70,8 @@ class TrainedCell:
     weights_sha256: str | None = None
     weights_bytes: int | None = None
     device: str | None = None
+    engine: str | None = None
+    company: str | None = None
     attempt: int = 0
     finished: float | None = None
 

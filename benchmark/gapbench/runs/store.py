@@ -34,7 +34,7 @@ CREATE TABLE IF NOT EXISTS cells (
     train_loss REAL, test_loss REAL, parameters INTEGER, train_size INTEGER, test_size INTEGER,
     epochs INTEGER, steps INTEGER, seconds REAL, history TEXT, source TEXT, shift INTEGER,
     train_correct BLOB, test_correct BLOB, weights_sha256 TEXT, weights_bytes INTEGER, device TEXT,
-    finished REAL NOT NULL,
+    finished REAL NOT NULL, engine TEXT, company TEXT,
     PRIMARY KEY (cell, attempt)) STRICT;
 CREATE TABLE IF NOT EXISTS measurements (
     measurement TEXT NOT NULL, attempt INTEGER NOT NULL, cell TEXT NOT NULL, proxy TEXT NOT NULL,
@@ -55,6 +55,8 @@ CREATE TRIGGER IF NOT EXISTS measurements_stay BEFORE DELETE ON measurements
 """
 
 Table = Literal["cells", "measurements"]
+LATER_COLUMNS = ("engine", "company")
+"""Of the cells; runs of before are given them when they are written to."""
 KEY_COLUMN: dict[Table, str] = {"cells": "cell", "measurements": "measurement"}
 Record = TypeVar("Record", TrainedCell, StoredMeasurement)
 
@@ -110,6 +112,9 @@ class Store:
                 self._db.execute("PRAGMA journal_mode=WAL")
                 self._db.execute("PRAGMA synchronous=FULL")
                 self._db.executescript(SCHEMA)
+                present = {row[1] for row in self._db.execute("PRAGMA table_info(cells)")}
+                for column in (name for name in LATER_COLUMNS if name not in present):
+                    self._db.execute(f"ALTER TABLE cells ADD COLUMN {column} TEXT")
             self._db.row_factory = sqlite3.Row
         written = self.meta("format")
         if written is None and not readonly:

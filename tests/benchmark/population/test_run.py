@@ -5,16 +5,14 @@ import json
 import os
 import signal
 import sqlite3
-import subprocess
-import sys
 import time
 from pathlib import Path
 
-import pandas as pd
 import pytest
 import torch
 
 import gapbench
+from benchmark.run_cases import children, count, rows, same, start
 from benchmark.tiny_suite import LABELS, TINY
 from gapbench import GapbenchError
 
@@ -30,23 +28,6 @@ def suite_file(tmp_path_factory):
 def finished(suite_file, tmp_path_factory):
     """A complete run, never changed by a test."""
     return gapbench.run(suite_file, tmp_path_factory.mktemp("run"), device="cpu", workers=2)
-
-
-def rows(folder, table):
-    with sqlite3.connect(f"file:{folder}/run.sqlite?mode=ro", uri=True) as db:
-        return db.execute(f"SELECT * FROM {table} ORDER BY 1").fetchall()
-
-
-def values(run):
-    """What must be the same in two runs of one suite on one machine."""
-    population = run.population.drop(columns=["seconds"]).sort_values("cell").reset_index(drop=True)
-    measured = run.measurements[["cell", "proxy", "value", "standard_error", "status"]]
-    return population, measured.sort_values(["cell", "proxy"]).reset_index(drop=True)
-
-
-def same(a, b):
-    for x, y in zip(values(a), values(b)):
-        pd.testing.assert_frame_equal(x, y, check_exact=True)
 
 
 def test_tables_have_the_documented_columns(finished):
@@ -107,46 +88,6 @@ def test_limit_then_all_equals_all_at_once(finished, suite_file, tmp_path):
     assert set(part.measurements["proxy"]) == {"param_norm"}
     assert "Incomplete: 4 of the suite's 12" in part.notes()[0]
     same(finished, gapbench.run(suite_file, tmp_path, device="cpu", workers=1, board=False))
-
-
-def start(suite_file, folder, *extra):
-    return subprocess.Popen(
-        [
-            sys.executable,
-            "-m",
-            "gapbench",
-            "run",
-            str(suite_file),
-            "--out",
-            str(folder),
-            "--device",
-            "cpu",
-            *extra,
-        ],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
-        text=True,
-    )
-
-
-def count(folder, table):
-    try:
-        return len(rows(folder, table))
-    except sqlite3.OperationalError:
-        return 0
-
-
-def children(pid):
-    found = []
-    for status in Path("/proc").glob("[0-9]*/status"):
-        try:
-            text = status.read_text()
-        except OSError:
-            continue
-        if f"PPid:\t{pid}\n" in text:
-            found.append(int(status.parent.name))
-    return found
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ from gapbench.computation.batch_norm import reestimate_batch_norm
 from gapbench.population.augmentation import augment
 from gapbench.population.evaluation import evaluate
 from gapbench.population.optimizers import make_optimizer, step
-from gapbench.population.training import learning_rate_factor, train
+from gapbench.population.training import Course, learning_rate_factor, placed, train
 from gapbench.suites.hyperparameters import Hyperparameters
 from gapbench_tasks import load_task
 
@@ -188,3 +188,27 @@ def test_augmentation_averages_over_the_group():
     assert augment(images, "none", black, generator) is images
     with pytest.raises(gapbench.GapbenchError, match="square"):
         augment(torch.zeros(2, 1, 4, 5), "rot4", black, generator)
+
+
+def test_an_estimate_spares_looking_only_where_it_leaves_no_doubt():
+    model, asked = network(task=POINTS), []
+
+    def look():
+        asked.append(True)
+        return model
+
+    with torch.no_grad():
+        loss = evaluate(model, POINTS.train.inputs, POINTS.train.targets).cross_entropy
+    values = Hyperparameters(stop_loss=loss, max_epochs=100)
+    data, black = placed(POINTS, torch.device("cpu"))
+
+    def ends(mean, estimate):
+        course = Course(data, black, values, 0, torch.device("cpu"))
+        asked.clear()
+        return course.end_epoch(torch.tensor([mean]), look, estimate), len(asked), course.status
+
+    assert ends(2 * loss, 1.02 * loss) == (False, 0, "not_converged")
+    assert ends(2 * loss, 1.005 * loss) == (True, 1, "converged")  # the network itself decides
+    assert ends(2 * loss, None) == (True, 1, "converged")
+    assert ends(4 * loss, None) == (False, 0, "not_converged")  # too far away to be looked at
+    assert ends(float("inf"), None) == (True, 0, "diverged")

@@ -2,11 +2,13 @@
 
 import lzma
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import gapbench
+from gapbench.runs.store import Store
 
 STORED = Path(__file__).parent / "stored"
 TABLES = ("population", "measurements", "scores")
@@ -51,3 +53,21 @@ def test_the_board_of_a_stored_run_keeps_its_bytes(folder: Path) -> None:
             lines = zip(made, stored, strict=False)
             where = next(((n, a, b) for n, (a, b) in enumerate(lines, 1) if a != b), "its length")
             pytest.fail(f"{table}.csv differs: {where}")
+
+
+def test_a_stored_run_that_is_written_to_keeps_its_rows_and_gains_the_columns_that_came_later(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "run.sqlite").write_bytes(expanded("run.sqlite"))
+    with Store(tmp_path, readonly=True) as store:
+        before = store.cells()
+    assert len(before) == 12
+    for _ in range(2):
+        with Store(tmp_path) as store:
+            assert store.cells() == before
+    new = replace(before[0], cell="new", engine="vmap", company='["new", "other"]')
+    with Store(tmp_path) as store:
+        store.add_cell(new)
+        added = store.cells()[-1]
+    assert (added.engine, added.company) == ("vmap", '["new", "other"]')
+    assert {row.engine for row in before} == {None}

@@ -1,0 +1,88 @@
+"""From a job to a trained cell: its task and network, and the record of what came of it."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from gapbench.population.facts import task_of
+from gapbench.population.jobs import Setup, TrainJob, cell_of, failed_cell
+from gapbench.population.network import untrained
+from gapbench.runs.records import TrainedCell
+from gapbench_base.errors import DiskFull, GapbenchError
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from gapbench.population.training import Trained
+    from gapbench_tasks import Task
+
+
+def train_cell(setup: Setup, job: TrainJob) -> TrainedCell:
+    """Train one cell by the plain loop, write its weights, and return its database record."""
+    from gapbench.population.training import train
+    from gapbench.runs.weights import state_of
+
+    started = time.perf_counter()
+    try:
+        task = task_of(job.configuration, setup.data_dir)
+        model = untrained(job.configuration, job.seed, task)
+        initial = state_of(model)
+        trained = train(model, task, job.configuration.training, job.seed, setup.device)
+    except DiskFull:
+        raise
+    except Exception as error:  # whatever a network does is a result of this cell, with its reason
+        return failed_cell(job, setup.device, reason_of(error), time.perf_counter() - started)
+    return replace(saved_cell(setup, job, task, model, initial, trained), engine="loop")
+
+
+def reason_of(error: Exception) -> str:
+    """Why a cell failed, in words."""
+    return f"{type(error).__name__}: {error}"[:500]
+
+
+def problem_of(cell: str, error: Exception) -> str:
+    """Why there is no result of a cell, in words."""
+    return str(error) if isinstance(error, GapbenchError) else f"Cell {cell}: {type(error).__name__}: {error}"
+
+
+def saved_cell(
+    setup: Setup, job: TrainJob, task: Task, model: nn.Module, initial: dict[str, Tensor], trained: Trained
+) -> TrainedCell:
+    """Write the weights of a trained cell.
+
+    Returns:
+        Its database record, without the engine.
+    """
+    import numpy as np
+
+    from gapbench.runs.weights import save_weights, state_of, weights_path
+
+    path = weights_path(setup.run, job.cell)
+    sha256, size = save_weights(path, initial, state_of(model), expected=job.restore)
+    finite = trained.status != "diverged"
+    return replace(
+        cell_of(job, setup.device, trained.status),
+        reason="" if finite else "the loss is not finite",
+        train_error=trained.train.error if finite else None,
+        test_error=trained.test.error if finite else None,
+        gap=trained.gap if finite else None,
+        loss_gap=trained.loss_gap if finite else None,
+        train_loss=trained.train.cross_entropy if finite else None,
+        test_loss=trained.test.cross_entropy if finite else None,
+        parameters=sum(p.numel() for p in model.parameters()),
+        train_size=len(task.train),
+        test_size=len(task.test),
+        epochs=trained.epochs,
+        steps=trained.steps,
+        seconds=trained.seconds,
+        history=json.dumps([value if np.isfinite(value) else None for value in trained.history]),
+        source=task.source,
+        shift=int(task.shift),
+        train_correct=np.packbits(trained.train.correct.numpy()).tobytes(),
+        test_correct=np.packbits(trained.test.correct.numpy()).tobytes(),
+        weights_sha256=sha256,
+        weights_bytes=size,
+    )
