@@ -29,6 +29,7 @@ def score_population(
     *,
     targets: Sequence[str] = ("gap",),
     axes: Sequence[str],
+    problem: Sequence[str] = (),
     seed_column: str = "seed",
     replicates: int = 1000,
     seed: int = 0,
@@ -57,6 +58,9 @@ def score_population(
             only the estimator `repeatability` uses.
         targets: columns to be predicted.
         axes: hyper-parameters of the grid; `family` and `width` identify configurations as well.
+        problem: those of the axes that change the data that is learned from (training size, label noise, data seed).
+            Networks of a task that agree on them are of one problem; the headline and all estimators within
+            families compare only such. None: each task is one problem.
         seed_column: the network's seed; two networks of one configuration must not share it.
         replicates: bootstrap samples of configurations for rank coefficients.
         seed: of the bootstrap; the same tables and seed give the same scores.
@@ -66,8 +70,8 @@ def score_population(
             ranked networks need it, or none; without it test errors are independent binomials.
         higher_means: the direction of each proxy, "worse" (a larger value predicts a larger target; the
             default) or "better" (the value is negated before it is scored).
-        strata: columns of the within-stratum tau; family and width if not given.
-        given: columns held fixed by partial tau; family and log(parameters) if not given.
+        strata: columns of the within-stratum tau, beside problem and family; family and width if not given.
+        given: columns held fixed by partial tau, beside problem and family; family and log(parameters) if not given.
         baselines: measured proxies that are set apart from the others: they have no rank, and are not counted
             among the proxies that are better than another.
         pair_replicates: of mutual information, sign error, ceilings, calibration, precision and regret.
@@ -85,7 +89,7 @@ def score_population(
         TableError: for missing columns, duplicated cells, seeds or measurements, measurements of unknown
             cells, text where numbers are needed, or an unknown direction.
     """
-    check_tables(population, measurements, targets, axes)
+    check_tables(population, measurements, targets, axes, problem)
     require_columns(population, [*(strata or ()), *(given or ())])
     _refuse_shared_seeds(population, axes, seed_column)
     settings = Settings(
@@ -99,12 +103,12 @@ def score_population(
     first, second = split_repeats(measurements)
     values = measured(population, first, proxies, higher_means)
     repeats = measured(population, second, sorted(map(str, second["proxy"].unique())), higher_means)
-    tables = Tables(population, first, values, axes, ranked_status)
+    tables = Tables(population, first, values, axes, ranked_status, problem)
     frames = []
     for target in targets:
         found = []
         for study in studies(
-            population, values, repeats, target, axes, ranked_status, strata, given, seed_column or ""
+            population, values, repeats, target, axes, ranked_status, strata, given, seed_column or "", problem
         ):
             noise, test_size = noise_of(study, correctness)
             made = study.with_proxies(baselines_of(study, seed))
