@@ -27,6 +27,7 @@ OUTCOMES = ("seed", "test_size", "test_error", "test_loss", "test_accuracy", "ga
 @click.option("--seed-column", help="Column of seeds; equal axes are one configuration's seeds in any case.")
 @click.option("--test-size", type=click.IntRange(min=1), help="Test examples behind the target, a fraction.")
 @click.option("--test-error", help="Column of test errors, for the size of the test noise.")
+@click.option("--problem", multiple=True, help="Those of the axes that change the data learned from.")
 @click.option("--strata", multiple=True, help="Columns to look within: within-stratum tau, Simpson flag.")
 @click.option("--given", multiple=True, help="Columns that partial tau holds fixed.")
 @click.option("--better", multiple=True, help="Measures of which a larger value predicts a smaller target.")
@@ -57,6 +58,7 @@ def score_command(
     seed_column: str | None,
     test_size: int | None,
     test_error: str | None,
+    problem: tuple[str, ...],
     strata: tuple[str, ...],
     given: tuple[str, ...],
     better: tuple[str, ...],
@@ -82,7 +84,9 @@ def score_command(
 
     frame = read_table(table, delimiter=delimiter, decimal=decimal, thousands=thousands, percent=percent)
     style = NumberFormat(decimal, thousands, percent)
-    axis_names, strata_names, given_names = (_columns(names, frame) for names in (axes, strata, given))
+    axis_names, strata_names, given_names, problem_names = (
+        _columns(names, frame) for names in (axes, strata, given, problem)
+    )
     used = {target, seed_column, test_error, *axis_names, *strata_names, *given_names}
     names, remarks = (_columns(measures, frame), []) if measures else default_measures(frame, used, style)
     outcomes = [] if measures else [name for name in names if name in OUTCOMES]
@@ -96,6 +100,7 @@ def score_command(
         seed_column=seed_column,
         test_size=test_size,
         test_error=test_error,
+        problem=problem_names,
         strata=strata_names,
         given=given_names,
         higher_means=dict.fromkeys(_columns(better, frame), "better"),

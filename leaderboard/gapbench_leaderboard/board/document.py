@@ -35,7 +35,8 @@ SCORER_BASELINES = {
     "width": "The width multiplier itself. Made by the scorer; no proxy may see it.",
     "hyperparameter_oracle": "Cross-fitted regression of the target on family, width and all axes. Made by "
     "the scorer; no proxy may see them.",
-    "noisy_oracle": "The target plus Gaussian noise of half its standard deviation. Made by the scorer.",
+    "noisy_oracle": "The target plus Gaussian noise of half its standard deviation within problem and family. Made "
+    "by the scorer.",
 }
 
 
@@ -48,6 +49,7 @@ def document(
     entries: Mapping[str, Mapping[str, object]],
     notes: Sequence[str],
     audit: Audit | None = None,
+    problem: Sequence[str] = (),
 ) -> Content:
     """The content of `data.json`.
 
@@ -87,7 +89,7 @@ def document(
         "heat_maps": heat_maps(),
         "meanings": meanings_of_estimators(),
         "proxies": described,
-        "agreement": agreement(population, measurements, described),
+        "agreement": agreement(population, measurements, described, problem),
         "population": columns(population),
         "measurements": columns(measurements),
         "scores": columns(scores),

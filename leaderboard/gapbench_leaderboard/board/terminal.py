@@ -43,7 +43,8 @@ def ranking_text(
     if found is None:
         return f"No proxy could be ranked by {target}: the scores hold no rank coefficient for it."
     table = found.table
-    columns, room = _fitting(columns_of(TERMINAL))
+    known = [shown for shown in columns_of(TERMINAL) if not shown.optional or table[shown.key].notna().any()]
+    columns, room = _fitting(known)
     names = {name: _clean(name) for name in table["proxy"]}
     layout = _Layout(
         columns, min(room, max([len("proxy"), *(cell_len(name) for name in names.values())])), found.networks

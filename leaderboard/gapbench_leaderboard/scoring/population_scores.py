@@ -42,6 +42,7 @@ def score_population(
     pair_replicates: int = 200,
     prediction_replicates: int = 50,
     workers: int | None = None,
+    noise_slopes: Mapping[str, Mapping[str, float]] | None = None,
 ) -> pd.DataFrame:
     """Score every proxy by every target.
 
@@ -58,7 +59,7 @@ def score_population(
             only the estimator `repeatability` uses.
         targets: columns to be predicted.
         axes: hyper-parameters of the grid; `family` and `width` identify configurations as well.
-        problem: those of the axes that change the data that is learned from (training size, label noise, data seed).
+        problem: those of the axes that change the data learned from (training size, label noise, data seed).
             Networks of a task that agree on them are of one problem; the headline and all estimators within
             families compare only such. None: each task is one problem.
         seed_column: the network's seed; two networks of one configuration must not share it.
@@ -70,13 +71,15 @@ def score_population(
             ranked networks need it, or none; without it test errors are independent binomials.
         higher_means: the direction of each proxy, "worse" (a larger value predicts a larger target; the
             default) or "better" (the value is negated before it is scored).
-        strata: columns of the within-stratum tau, beside problem and family; family and width if not given.
-        given: columns held fixed by partial tau, beside problem and family; family and log(parameters) if not given.
+        strata: columns of the within-stratum tau, beside problem and family; the width if not given.
+        given: columns held fixed by partial tau, beside problem and family; log(parameters) if not given.
         baselines: measured proxies that are set apart from the others: they have no rank, and are not counted
             among the proxies that are better than another.
         pair_replicates: of mutual information, sign error, ceilings, calibration, precision and regret.
         prediction_replicates: of incremental information and transport.
         workers: threads; the number of usable processors if not given.
+        noise_slopes: for a target that does not change one to one with the test error, cell -> by how much it does:
+            1 - rho k / (k - 1) for `gap_noisy`.
         ranked_status: statuses of the networks that are ranked.
 
     Returns:
@@ -108,9 +111,18 @@ def score_population(
     for target in targets:
         found = []
         for study in studies(
-            population, values, repeats, target, axes, ranked_status, strata, given, seed_column or "", problem
+            population,
+            values,
+            repeats,
+            target,
+            axes,
+            ranked_status,
+            strata,
+            given,
+            seed_column or "",
+            problem,
         ):
-            noise, test_size = noise_of(study, correctness)
+            noise, test_size = noise_of(study, correctness, (noise_slopes or {}).get(target))
             made = study.with_proxies(baselines_of(study, seed))
             found.append(replace(made, noise=noise, test_size=test_size))
         competing = [proxy for proxy in proxies if proxy not in set(map(str, baselines))]

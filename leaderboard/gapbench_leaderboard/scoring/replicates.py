@@ -130,7 +130,7 @@ class Replicates:
         return self._groups[key]
 
     def signs(self, kind: str, mask: NDArray[np.bool_], only: int | None = None) -> Signs | None:
-        """The signs of tau over the groups of a kind, by pairs, or within `only` one; None if none can be ranked."""
+        """The signs of tau over the groups of a kind, or within `only` one; None if none can be ranked."""
         key = (kind, mask.tobytes(), only)
         if key not in self._signs:
             own = self.study.configuration[np.flatnonzero(mask)]
@@ -214,7 +214,11 @@ class Replicates:
         family = groups.named(self.study.family[index])
         found = groups.tau(self.study.proxies[proxy][index], "b")
         ranked = [
-            [own for own, order, f in zip(groups.members, groups.target, family) if f == number and order.levels > 1]
+            [
+                own
+                for own, order, f in zip(groups.members, groups.target, family)
+                if f == number and order.levels > 1
+            ]
             for number in np.unique(family)
         ]
         signs = weighted([in_groups(own, self.study.configuration[index]) for own in ranked])

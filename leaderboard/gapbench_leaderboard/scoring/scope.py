@@ -126,7 +126,7 @@ class StudySet:
         return [part for part in self.parts if proxy in part.study.proxies]
 
     def headline(self, proxy: str, scope: Scope, other: str | None = None) -> NDArray[np.float64]:
-        """tau-b within (problem, family): by pairs over the problems of a family, families of a task equally, then tasks.
+        """tau-b within (problem, family): by pairs over the problems of a family, families equally, then tasks.
 
         With `other`, only networks that both proxies measured count. Families and tasks in which nothing can be
         ranked are left out of the mean; one that drops out of a replicate drops out of that replicate's mean.

@@ -22,7 +22,7 @@ DIRECTIONS = ("worse", "better")
 REQUIRED_POPULATION = ("cell", "task", "status")
 REQUIRED_MEASUREMENTS = ("cell", "proxy", "value", "status")
 LOG_PARAMETERS = "log(parameters)"
-FRACTIONS = ("gap", "test_error")
+FRACTIONS = ("gap", "gap_noisy", "test_error")
 """Targets that are fractions of a test set, for which a test size means something."""
 
 

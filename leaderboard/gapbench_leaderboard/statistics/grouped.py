@@ -1,4 +1,4 @@
-"""tau within groups (problems, strata), in every bootstrap replicate: by pairs over the groups of a family, families equally."""
+"""tau within groups, in every bootstrap replicate: by pairs over the groups of a family, families equally."""
 
 from __future__ import annotations
 

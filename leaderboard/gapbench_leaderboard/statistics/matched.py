@@ -1,4 +1,4 @@
-"""tau over the matched pairs of one problem and family: by pairs over the problems of a family, families equally."""
+"""tau over matched pairs of one problem and family: by pairs over the problems of a family, families equally."""
 
 from __future__ import annotations
 
@@ -47,8 +47,19 @@ class MatchedFamilies:
         configuration: NDArray[np.int64],
         multiplicities: Multiplicities,
     ) -> MatchedFamilies:
-        """From networks, a row each, with the number of their (problem, family), of their family, and of their
-        configuration among those of `multiplicities`."""
+        """From networks, a row each of `frame`.
+
+        Args:
+            frame: with the columns `given`.
+            given: columns that pairs are matched on.
+            group: number of each network's (problem, family).
+            family: number of its family.
+            configuration: of its configuration, among those of `multiplicities`.
+            multiplicities: of configurations.
+
+        Returns:
+            The pairs.
+        """
         every = matched_pairs(frame, given, group=group)
         of_pair = group[every.first]
         numbers = np.unique(of_pair)
@@ -88,7 +99,9 @@ class MatchedFamilies:
             total = sum(len(self.pairs[k]) for k in groups)
             found = [tau_b_influence(x, y, self.pairs[k]) for k in groups]
             values = [float(np.nan_to_num(value)) for value, _ in found]
-            mean = sum(len(self.pairs[k]) * value for k, value in zip(groups, values)) / total if total else 0.0
+            mean = (
+                sum(len(self.pairs[k]) * value for k, value in zip(groups, values)) / total if total else 0.0
+            )
             for k, value, (_, influence) in zip(groups, values, found):
                 own = self.dyads[k]
                 first.append(own.first[own.dyad])

@@ -23,8 +23,8 @@ LEAST_COVERAGE = 0.9
 TAU = Estimator(
     HEADLINE,
     "The headline by which proxies are ranked: Kendall's tau-b between proxy and target among the networks "
-    "of one problem (the same data: training size, label noise, data seed) and family, of all widths; by pairs over "
-    "the problems of a family, families of a task equally, then tasks. No proxy earns points for noticing "
+    "of one problem (the same data: training size, label noise, data seed) and family, of all widths; by pairs "
+    "over the problems of a family, families of a task equally, then tasks. No proxy earns points for noticing "
     "wrong labels or more data.",
     interval="confidence",
     heading="tau",

@@ -50,8 +50,7 @@ WITH_WIDTH = Estimator(
     mark=Mark(
         "w",
         "width",
-        "orders the networks of a family much as their width does "
-        f"(|tau| of {LIKE_WIDTH} or more): it may be the width",
+        f"orders networks much as their width does (|tau| of {LIKE_WIDTH} or more): it may be the width",
         "Orders the networks of a family much as their width does "
         f"(tau of {LIKE_WIDTH} or more either way): what it sees may be the width.",
         at_least=LIKE_WIDTH,

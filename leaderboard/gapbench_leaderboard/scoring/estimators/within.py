@@ -66,7 +66,7 @@ SIMPSON = Estimator(
     mark=Mark(
         "S",
         "Simpson",
-        "Simpson: the pooled association is not borne out among networks of equal problem, family and width",
+        "Simpson: the pooled association is not borne out within problem, family and width",
         "The pooled association is not borne out among networks of equal problem, family and width: what the "
         "proxy sees may be the width, or the data.",
         at_least=1,
@@ -81,7 +81,8 @@ SIMPSON = Estimator(
 def within_rows(rows: Rows, data: ScoringData, proxy: str) -> None:
     """tau-b within strata, its paired difference from the pooled value, and the Simpson flag.
 
-    Strata lie within (problem, family); by pairs over those of a family, families equally. The same for each single axis held fixed, as far as a value of it has networks to be compared.
+    Strata lie within (problem, family); by pairs over those of a family, families equally. The same for each
+    single axis held fixed, as far as a value of it has networks to be compared.
     """
     studies = data.studies
     within_all, pooled_all = [], []
