@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 
 import numpy as np
 import pandas as pd
@@ -91,7 +92,7 @@ def test_a_proxy_wrong_within_and_right_across_problems() -> None:
 
 
 def test_constant_proxies_count_nothing_and_families_without_an_order_drop_out() -> None:
-    """Of four families one has order (1), one a constant proxy (0), one a constant target, one a network a problem."""
+    """Families: one in order (1), one of a constant proxy (0), one of a constant target, one of single networks."""
     rows = [("order", 0.0, k / 10, float(k)) for k in range(3)]
     rows += [("flat proxy", 0.0, k / 10, 1.0) for k in range(3)]
     rows += [("flat target", 0.0, 0.5, float(k)) for k in range(3)]
@@ -261,7 +262,8 @@ def test_proxies_agree_within_problems_and_families_equally() -> None:
     found = agreement(table, both, entries, ["label_noise"])  # type: ignore[arg-type]
     assert found["tau"][0][1] == pytest.approx(0.0, abs=1e-12)
     mixed = agreement(table, both, entries)["tau"][0][1]  # type: ignore[arg-type]
-    assert mixed is not None and mixed < -0.2
+    assert mixed is not None
+    assert mixed < -0.2
 
 
 # Tables of others.
@@ -293,3 +295,28 @@ def test_a_problem_that_is_no_axis_is_refused(problem: list[str]) -> None:
     table = hand_made([("mlp", 0.0, 0.1, 1.0), ("mlp", 0.0, 0.2, 2.0)])
     with pytest.raises(TableError, match="problem"):
         scores_of(table, problem=problem if isinstance(problem, str) else ["width"])
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["train_size", "test_size", "value", "models", "problem", "proxy", "index", "repeat", "group", "target", "low",
+     "rank", "tau", "stratum", "estimator", "log_parameters", "weight", "label_noise", "0"],
+)  # fmt: skip
+@pytest.mark.parametrize("of_problem", [False, True])
+def test_an_axis_may_be_called_what_it_likes(name: str, of_problem: bool) -> None:
+    """Of the same table with the axis under a plain name, all scores are the same."""
+    table = random_population(1).drop(columns=["train_size"]).rename(columns={"label_noise": "plain"})
+    found = {}
+    for axis in ("plain", name):
+        own = table.rename(columns={"plain": axis})
+        own["seed"] = np.arange(len(own))
+        given = {"axes": [axis, "learning_rate"], "problem": [axis] if of_problem else []}
+        frame = score_population(own, measurements(own, x=own["x"].to_numpy()), **given, **FAST)
+        by_axis = rf"^((?:pairs:)?(?:granulated|tau_within|tau_pooled_minus_within|simpson)):{axis}$"
+        frame["estimator"] = [
+            re.sub(by_axis, lambda found: f"{found[1]}:axis", e) for e in frame["estimator"]
+        ]
+        found[axis] = frame
+    if name != "test_size":  # which says how large the test set was
+        pd.testing.assert_frame_equal(found["plain"], found[name])
+    assert "granulated:axis" in set(found[name]["estimator"])
