@@ -173,6 +173,7 @@ def _document(scores: pd.DataFrame) -> dict[str, object]:
 
 def _overview(scores: pd.DataFrame, target: str, measures: set[str]) -> str:
     """The measures by rank, with the main estimators, and the ceilings."""
+    from gapbench_leaderboard.board.ranked import rank_text
     from gapbench_leaderboard.scores import ranking
     from gapbench_leaderboard.scoring.registry import SCORE, columns, marked
 
@@ -183,15 +184,16 @@ def _overview(scores: pd.DataFrame, target: str, measures: set[str]) -> str:
     marking = [
         (known.name, mark) for known, mark in marked(SCORE) if mark.score and known.name in values.columns
     ]
-    header = f"{'rank':>4}  {'measure':<{width}}  {'tau':>6}  {'95 % interval':>16}"
+    ranks = [rank_text(row) for row in table.to_dict("records")]
+    wide = max(len("rank"), *map(len, ranks))
+    header = f"{'rank':>{wide}}  {'measure':<{width}}  {'tau':>6}  {'95 % interval':>16}"
     for label in shown.values():
         header += f"  {label:>10}"
     lines = [header + f"  {'models':>6}"]
-    for row in table.to_dict("records"):
-        rank = "-" if row["rank"] != row["rank"] else f"{int(row['rank'])}"
+    for rank, row in zip(ranks, table.to_dict("records")):
         limits = f"[{row['low']:6.3f}, {row['high']:6.3f}]" if row["low"] == row["low"] else ""
         tau = f"{row['value']:.3f}" if row["value"] == row["value"] else "-"
-        line = f"{rank:>4}  {row['proxy']:<{width}}  {tau:>6}  {limits:>16}"
+        line = f"{rank.replace('–', '-'):>{wide}}  {row['proxy']:<{width}}  {tau:>6}  {limits:>16}"
         for name in shown:
             value = values.loc[row["proxy"], name]
             line += f"  {value:10.3f}" if value == value else f"  {'-':>10}"

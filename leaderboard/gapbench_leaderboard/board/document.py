@@ -26,6 +26,7 @@ from gapbench_leaderboard.board.invariances import invariance_mark
 from gapbench_leaderboard.board.marks import page_marks
 from gapbench_leaderboard.board.numbers import plain_cells, plain_members, plain_text
 from gapbench_leaderboard.board.standing import standing
+from gapbench_leaderboard.board.verdicts import invariance_verdict, verdicts
 from gapbench_leaderboard.scores import BASELINES, MEASURED_BASELINES
 
 FORMAT = 1
@@ -66,6 +67,8 @@ def document(
     described = proxy_entries(measurements, scores, entries)
     audited = {} if audit is None else {plain_text(label): rows for label, rows in audit["proxies"].items()}
     doubts = {plain_text(label): found for label, found in doubts_of(measurements).items()}
+    targets = _texts(scores["target"].unique())
+    by_target = {target: verdicts(scores, target) for target in targets}
     for entry in described:
         if entry["label"] in doubts:
             entry["doubts"] = doubts[entry["label"]].as_dict()
@@ -74,12 +77,19 @@ def document(
         if audited.get(entry["label"]):
             entry["audit"] = [cast(BoardAudit, plain_members(row)) for row in audited[entry["label"]]]
             entry["audit_mark"] = invariance_mark(entry["audit"])
+        invariant = invariance_verdict(entry.get("audit", []))
+        told = {target: words_of.get(entry["label"], []) for target, words_of in by_target.items()}
+        said = {
+            target: [*words, *([invariant] if invariant else [])] for target, words in told.items() if words
+        }
+        if said and not entry["baseline"]:
+            entry["verdicts"] = said
     return {
         "format": FORMAT,
         "suite": cast(BoardSuite, _unrounded(plain_members(suite))),
         "notes": list(map(plain_text, notes)),
         "axes": list(map(plain_text, axes)),
-        "targets": _texts(scores["target"].unique()),
+        "targets": targets,
         "tasks": _texts(sorted(map(str, population["task"].dropna().unique()))),
         "families": _texts(sorted(map(str, population["family"].dropna().unique())))
         if "family" in population.columns

@@ -137,9 +137,10 @@ def ranking(
     """The proxies in the order of the board: by rank, then by the headline; unranked rows last.
 
     Returns:
-        Columns `rank` (1 + number of proxies significantly better, baselines not counted; NaN for baselines
-        and for proxies that cover less than 90 % of the networks), `proxy`, `value`, `low`, `high`, `models`,
-        `coverage`, `p_random`, `unreliable`, `baseline`.
+        Columns `rank` (1 + number of proxies that are better, baselines not counted; NaN for baselines and for
+        proxies that cover less than 90 % of the networks), `proxy`, `value`, `low`, `high`, `models`, `coverage`,
+        `p_random`, `unreliable`, `baseline`, `rank_low` and `rank_high` (the ranks that it may have: a simultaneous
+        confidence set of 95 %; those of `rank_low` 1 may be the best).
 
     Raises:
         TableError: if columns are missing or the scores hold no such target, task or family.
@@ -153,7 +154,7 @@ def ranking(
         raise TableError(
             f"the scores hold no {estimator!r} of target {target!r}, task {task!r}, family {family!r}"
         )
-    for name in ("rank", "coverage", "p_random", "unreliable"):
+    for name in ("rank", "rank_low", "rank_high", "coverage", "p_random", "unreliable"):
         column = chosen[chosen["estimator"] == name].set_index("proxy")["value"]
         head[name] = column.reindex(head.index)
     head["unreliable"] = head["unreliable"].fillna(0).astype(bool)
@@ -162,6 +163,7 @@ def ranking(
         ["rank", "value", "proxy"], ascending=[True, False, True], na_position="last", kind="stable"
     )
     numbers = ["value", "low", "high", "models", "coverage", "p_random", "unreliable", "baseline"]
+    numbers += ["rank_low", "rank_high"]
     return table.reindex(columns=["rank", "proxy", *numbers]).reset_index(drop=True)
 
 
