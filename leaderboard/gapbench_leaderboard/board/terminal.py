@@ -141,9 +141,7 @@ class _Layout:
         return text.rstrip()
 
 
-def _fitting(
-    columns: Sequence[Estimator], rank_width: int, least: int
-) -> tuple[tuple[Estimator, ...], int]:
+def _fitting(columns: Sequence[Estimator], rank_width: int, least: int) -> tuple[tuple[Estimator, ...], int]:
     """The columns that fit beside names of `least` columns, first come first, and the room left for names."""
     lead = _Layout((), 0, None, rank_width).head().removesuffix("marks")
     room = MOST_COLUMNS - len(lead) - MARKS_COLUMNS

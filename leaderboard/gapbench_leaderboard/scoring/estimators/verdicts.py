@@ -56,7 +56,8 @@ SURVIVES = Estimator(
 )
 IS_REPEATABLE = Estimator(
     "repeatable",
-    f"1 where tau between two independent measurements is significantly above {REPEATABLE}, else 0.",
+    f"1 where tau between two independent measurements is significantly above {REPEATABLE}, or no pair is ordered "
+    "otherwise the second time; else 0.",
     shown_in=(RANKING, MIRROR),
     order=96,
     form="count",
@@ -89,7 +90,7 @@ def verdict_rows(rows: Rows, data: ScoringData, proxy: str) -> None:
     say(SURVIVES, [above(within, sampling, 1.0, signs)])
     repeated, signs = mean_counted(_repeated(studies, proxy))
     low = interval(repeated, sampling, signs=signs)[0]
-    say(IS_REPEATABLE, [None if np.isnan(low) else low > REPEATABLE])
+    say(IS_REPEATABLE, [None if np.isnan(low) else low > REPEATABLE or repeated[0] == 1])
 
 
 def above(values: NDArray[np.float64], sampling: Sampling, reach: float, signs: Signs | None) -> bool | None:
