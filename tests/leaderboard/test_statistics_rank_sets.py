@@ -1,4 +1,4 @@
-"""Simultaneous confidence sets for ranks: closed forms, a plain rendering of the step-down, invariants, error rate."""
+"""Simultaneous confidence sets for ranks: closed forms, a plain step-down, invariants, error rate."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MANY = Signs(1000, 50, 1000)
 
 
 def arrays(estimates: np.ndarray, noise: np.ndarray) -> tuple[list[tuple[int, int]], np.ndarray, Sampling]:
-    """Differences of members that are means of `noise` (members, units) more than `estimates`; draws and deletions."""
+    """Differences of members that are `estimates` plus means of `noise`, (members, units): draws and deletions."""
     random = np.random.default_rng(5)
     units = noise.shape[1]
     weight = random.multinomial(units, np.full(units, 1 / units), size=DRAWS) / units

@@ -120,6 +120,9 @@ class Replicates:
         """The networks in `mask` split by "task" (one group), "family", "problem", "stratum", or "axis:<name>".
 
         The last three lie within (problem, family).
+
+        Returns:
+            The groups, the same object for the same kind and networks.
         """
         key = (kind, mask.tobytes())
         if key not in self._groups:

@@ -90,6 +90,9 @@ class MatchedFamilies:
 
         In a family tau = sum n_g tau_g / sum n_g over groups with n_g pairs, so that a pair of group g has the
         influence (n_g I + tau_g - tau) / sum n_g, where I is its influence on tau_g.
+
+        Returns:
+            The error.
         """
         first: list[NDArray[np.int64]] = []
         second: list[NDArray[np.int64]] = []

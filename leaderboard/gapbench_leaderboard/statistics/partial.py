@@ -67,6 +67,12 @@ def matched_pairs(
 
     With `group`, shape (rows,), only pairs within a group, one group after the other; standard deviations are those
     over all rows.
+
+    Returns:
+        The pairs.
+
+    Raises:
+        ValueError: for a negative tolerance.
     """
     if tolerance < 0:
         raise ValueError(f"tolerance must not be negative, not {tolerance}")

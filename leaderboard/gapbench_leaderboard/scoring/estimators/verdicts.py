@@ -13,8 +13,7 @@ from gapbench_leaderboard.scoring.registry import MIRROR, RANKING, Estimator, fo
 from gapbench_leaderboard.scoring.rows import Rows
 from gapbench_leaderboard.scoring.scope import Scope, StudySet
 from gapbench_leaderboard.statistics.grouped import equal_mean
-from gapbench_leaderboard.statistics.intervals import Sampling, interval, two_sided_p
-from gapbench_leaderboard.statistics.resampling import SIGNIFICANCE
+from gapbench_leaderboard.statistics.intervals import Sampling, interval
 from gapbench_leaderboard.statistics.signs import Signs
 
 SIZE = "parameter_count"
@@ -79,26 +78,30 @@ def verdict_rows(rows: Rows, data: ScoringData, proxy: str) -> None:
     if proxy != SIZE and SIZE in data.proxies:
         signs = studies.signs(proxy, scope, SIZE)
         own, size = studies.headline(proxy, scope, SIZE), studies.headline(SIZE, scope, proxy)
-        say(BEATS_SIZE, [above(own - size, sampling, 2.0, signs), above(own + size, sampling, 2.0, signs)])
+        say(BEATS_SIZE, [above(found, sampling, signs, False) for found in (own - size, own + size)])
     headline = studies.headline(proxy, scope)
-    say(BEATS_RANDOM, [above(headline, sampling, 1.0, studies.signs(proxy, scope))])
+    say(BEATS_RANDOM, [above(headline, sampling, studies.signs(proxy, scope), True)])
     if proxy != HYPERPARAMETER_ORACLE and HYPERPARAMETER_ORACLE in data.proxies:
         difference = paired_difference(studies, proxy, HYPERPARAMETER_ORACLE, scope)
         signs = studies.signs(proxy, scope, HYPERPARAMETER_ORACLE)
-        say(BEATS_ORACLE, [above(difference, sampling, 2.0, signs)])
+        say(BEATS_ORACLE, [above(difference, sampling, signs, False)])
     within, signs = mean_counted(_within(studies, proxy))
-    say(SURVIVES, [above(within, sampling, 1.0, signs)])
+    say(SURVIVES, [above(within, sampling, signs, True)])
     repeated, signs = mean_counted(_repeated(studies, proxy))
     low = interval(repeated, sampling, signs=signs)[0]
     say(IS_REPEATABLE, [None if np.isnan(low) else low > REPEATABLE or repeated[0] == 1])
 
 
-def above(values: NDArray[np.float64], sampling: Sampling, reach: float, signs: Signs | None) -> bool | None:
-    """Whether a value, shape (entries,), is significantly above 0; None where that cannot be said."""
-    if not np.isfinite(values[0]):
-        return None
-    p = float(two_sided_p(values, sampling, reach, signs))
-    return None if np.isnan(p) else bool(values[0] > 0 and p < SIGNIFICANCE)
+def above(values: NDArray[np.float64], sampling: Sampling, signs: Signs | None, bounded: bool) -> bool | None:
+    """Whether the interval of a value, shape (entries,), lies above 0; None where it has none.
+
+    The interval is the one that stands beside the value (`bounded`), or beside a difference.
+
+    Returns:
+        The outcome.
+    """
+    low = interval(values, sampling, signs=signs, bounded=bounded)[0]
+    return None if np.isnan(low) else low > 0
 
 
 def _within(studies: StudySet, proxy: str) -> list[Counted]:
