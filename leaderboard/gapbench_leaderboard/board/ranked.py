@@ -104,6 +104,9 @@ def rank_text(row: TableRow, suffix: str = "") -> str:
     """A rank with the set that it lies in, "3 (1-6)"; a dash where there is none.
 
     `suffix`: of the columns, such as `_before`.
+
+    Returns:
+        The text.
     """
     rank, low, high = (row.get(f"{name}{suffix}", math.nan) for name in ("rank", "rank_low", "rank_high"))
     if rank != rank or rank is None:
