@@ -108,18 +108,19 @@ def score_command(
         seed=seed,
         workers=threads,
     )
-    if outcomes:
-        remarks = [
-            f"not scored: {', '.join(outcomes)}, which are no measures of a network; {NAME_THEM}",
-            *remarks,
-        ]
-    scores.attrs["notes"] = [*remarks, *scores.attrs["notes"]]
+    scores.attrs["notes"] = [*_not_scored(outcomes), *remarks, *scores.attrs["notes"]]
     if output is not None:
         _write(scores, output)
     if as_json:
         click.echo(json.dumps(_document(scores), indent=2, allow_nan=False))
     else:
         _say(scores, target, set(map(str, names)))
+
+
+def _not_scored(outcomes: Sequence[str]) -> list[str]:
+    if not outcomes:
+        return []
+    return [f"not scored: {', '.join(outcomes)}, which are no measures of a network; {NAME_THEM}"]
 
 
 def _say(scores: pd.DataFrame, target: str, names: set[str]) -> None:

@@ -109,15 +109,9 @@ def score_table(
     frame = frame.iloc[order].reset_index(drop=True)
     values = {name: own[order] for name, own in values.items()}
     population, names = _population(frame, values, target, axes, strata, given, test_size, test_error)
-    population["cell"] = [f"{number:0{len(str(len(frame)))}d}" for number in range(len(frame))]
-    parts = [
-        pd.DataFrame({"cell": population["cell"], "proxy": str(name), "value": values[name], "status": "ok"})
-        for name in measures
-    ]
-    measurements = pd.concat(parts, ignore_index=True)
     scores = score_population(
         population,
-        measurements,
+        _measurements(population, values, measures),
         targets=[names.target],
         axes=[names.level[axis] for axis in axes],
         problem=[names.level[axis] for axis in problem],
@@ -202,11 +196,22 @@ def _population(
         number = not found.unreadable and np.isfinite(found.values).any() and not _is_truth(frame[column])
         own = found.values if number else axis_values(frame[column], values[target]).to_numpy()
         made[names.given[column]] = own
-    made |= {"task": TASK, "status": "converged"}
+    cells = [f"{number:0{len(str(len(frame)))}d}" for number in range(len(frame))]
+    made |= {"task": TASK, "status": "converged", "cell": cells}
     if test_size is not None:
         made["test_size"] = test_size
         made["test_error"] = np.clip(values[test_error if test_error is not None else target], 0.0, 1.0)
     return pd.DataFrame(made, index=frame.index), names
+
+
+def _measurements(
+    population: pd.DataFrame, values: Mapping[str, NDArray[np.float64]], measures: Sequence[str]
+) -> pd.DataFrame:
+    parts = [
+        pd.DataFrame({"cell": population["cell"], "proxy": str(name), "value": values[name], "status": "ok"})
+        for name in measures
+    ]
+    return pd.concat(parts, ignore_index=True)
 
 
 def _is_truth(column: pd.Series) -> bool:
