@@ -135,11 +135,7 @@ def _networks(population: pd.DataFrame, planned: int | None) -> str:
 def _table(
     found: Ranked, audit: Mapping[str, str], status: Mapping[str, list[str]], doubts: Mapping[str, Doubts]
 ) -> list[str]:
-    shown = [
-        column
-        for column in columns_of(MARKDOWN)
-        if not column.optional or found.table[column.key].notna().any()
-    ]
+    shown = found.filled(columns_of(MARKDOWN))
     split = sum(column.order < NETWORKS_AT for column in shown)
     headings = [escape(column.heading_in(MARKDOWN)) for column in shown]
     headings[split:split] = ["networks"]
@@ -188,7 +184,7 @@ def _legend(found: Ranked, doubts: Mapping[str, Doubts]) -> list[str]:
 
 def _exact_table(found: Ranked) -> list[str]:
     headings = {"value": HEADLINE, "low": "low", "high": "high"}
-    headings |= {column.key: escape(column.heading_in(DIGITS)) for column in columns_of(DIGITS)}
+    headings |= {column.key: escape(column.heading_in(DIGITS)) for column in found.filled(columns_of(DIGITS))}
     lines = ["| proxy | " + " | ".join(headings.values()) + " |", "|---" * (1 + len(headings)) + "|"]
     for row in found.table.to_dict("records"):
         cells = [escape(row["proxy"]), *(exact(row[name]) for name in headings)]

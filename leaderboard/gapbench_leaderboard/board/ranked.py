@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
@@ -39,6 +39,10 @@ class Ranked:
     def best(self) -> list[str]:
         """The proxies that may be the best: no other is significantly better."""
         return [str(name) for name in self.table.loc[self.table["rank_low"] == 1, "proxy"]]
+
+    def filled(self, columns: Sequence[Estimator]) -> list[Estimator]:
+        """The columns without optional ones that no proxy has a value in."""
+        return [shown for shown in columns if not shown.optional or self.table[shown.key].notna().any()]
 
     @property
     def competing(self) -> int:

@@ -44,7 +44,7 @@ def ranking_text(
     if found is None:
         return f"No proxy could be ranked by {target}: the scores hold no rank coefficient for it."
     table = found.table
-    known = [shown for shown in columns_of(TERMINAL) if not shown.optional or table[shown.key].notna().any()]
+    known = found.filled(columns_of(TERMINAL))
     ranks = [rank_text(row) for row in table.to_dict("records")]
     rank_width = max(len("rank"), *map(len, ranks))
     names = {name: _clean(name) for name in table["proxy"]}
