@@ -69,13 +69,13 @@ class Run:
 
         population = self.rankable()
         measurements = self.measurements[self.measurements["cell"].isin(population["cell"])]
+        noisy = [NOISY_GAP] if NOISY_GAP in population.columns else []
         bits: dict[str, object] = {}
         slopes: dict[str, float] = {}
         for folder in self.sources or (self.folder,):
             with Store(folder, readonly=True) as store:
                 bits = correctness(store, list(population["cell"])) | bits
-                slopes = noise_slopes(store, list(population["cell"])) | slopes
-        noisy = [NOISY_GAP] if NOISY_GAP in population.columns else []
+                slopes = (noise_slopes(store, list(population["cell"])) if noisy else {}) | slopes
         return score_population(
             population,
             measurements,
