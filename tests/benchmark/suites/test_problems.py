@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -49,6 +50,12 @@ def test_options_of_tasks_tell_problems_apart_and_training_does_not(
     axes: str, expected: tuple[str, ...]
 ) -> None:
     assert parse_suite(HEAD + GRID.format(size=40, axes=axes), "s").problem == expected
+
+
+def test_networks_trained_elsewhere_are_taken_at_the_word_of_their_axes() -> None:
+    suite = replace(parse_suite(HEAD + GRID.format(size=40, axes=""), "s"), configurations=())
+    axes = ("width", "label_noise", "lr", "train_size", "margin")
+    assert replace(suite, axes=axes).problem == ("label_noise", "train_size")
 
 
 def test_another_test_set_is_the_same_problem() -> None:
