@@ -1,9 +1,9 @@
 """Coverage of the headline's intervals and of the confidence sets of ranks, on simulated populations.
 
-    python performance/rank_coverage.py [--populations 200] [--configurations 100,200,400] [--proxies 20,60]
+    python performance/rank_coverage.py [--populations 200] [--configurations 100,200,400] [--problems 2]
 
-A population has three families with 60, 25 and 15 % of the configurations, each over two problems whose levels of
-the gap differ, with random effects of the configuration and of the seed, 2 seeds each. A proxy mixes the gap
+A population has three families with 60, 25 and 15 % of the configurations, each over several problems whose levels
+of the gap differ, with random effects of the configuration and of the seed, 2 seeds each. A proxy mixes the gap
 within the problem with noise of its own and noise that it shares with three other proxies, part of both shared by
 the seeds of a configuration; it also follows the level of the problem, which must not matter. In "equal"
 populations all proxies are equally good, so that any two that are told apart are a mistake: here sets of ranks
@@ -61,10 +61,12 @@ class Population:
     proxies: NDArray[np.float64]
 
 
-def simulate(count: int, strength: NDArray[np.float64], random: np.random.Generator) -> Population:
+def simulate(
+    count: int, problems: int, strength: NDArray[np.float64], random: np.random.Generator
+) -> Population:
     """A population of `count` configurations, whose proxies correlate with the gap by `strength`."""
     family = np.repeat(np.arange(len(SHARES)), np.round(np.multiply(SHARES, count)).astype(int))[:count]
-    problem = random.permutation(np.arange(count) % 2)
+    problem = random.permutation(np.arange(count) % problems)
     code = np.repeat(np.arange(count), SEEDS)
     of_seed = np.sqrt(0.2) * random.standard_normal(len(code))
     signal = (np.sqrt(0.8) * random.standard_normal(count))[code] + of_seed
@@ -83,7 +85,8 @@ def simulate(count: int, strength: NDArray[np.float64], random: np.random.Genera
 
 def headlines(population: Population, drawn: Multiplicities) -> tuple[NDArray[np.float64], Signs | None]:
     """The headline of every proxy under all multiplicities, shape (proxies, entries), and its signs."""
-    groups = Groups.of(2 * population.family + population.problem, population.gap, drawn)
+    problems = int(population.problem.max()) + 1
+    groups = Groups.of(problems * population.family + population.problem, population.gap, drawn)
     family = groups.named(population.family)
     members = [[own for own, f in zip(groups.members, family) if f == k] for k in range(len(SHARES))]
     signs = weighted([in_groups(own, population.configuration) for own in members])
@@ -96,27 +99,30 @@ def strengths(kind: str, proxies: int) -> NDArray[np.float64]:
     return np.full(proxies, 0.4) if kind == "equal" else np.linspace(0.0, 0.8, proxies)
 
 
-def truth(count: int, strength: NDArray[np.float64], random: np.random.Generator) -> NDArray[np.float64]:
+def truth(
+    count: int, problems: int, strength: NDArray[np.float64], random: np.random.Generator
+) -> NDArray[np.float64]:
     """Mean headline of each proxy, the same for those equally good."""
-    every = [
-        headlines(simulate(count, strength, random), once(count * SEEDS))[0][:, 0]
-        for _ in range(TRUTH_POPULATIONS)
-    ]
+    single, every = once(count * SEEDS), []
+    for _ in range(TRUTH_POPULATIONS):
+        every.append(headlines(simulate(count, problems, strength, random), single)[0][:, 0])
     mean: NDArray[np.float64] = np.mean(every, axis=0)
     return np.array([mean[strength == own].mean() for own in strength])
 
 
-def coverage(count: int, proxies: int, kind: str, populations: int, seed: int) -> dict[str, float]:
+def coverage(
+    count: int, problems: int, proxies: int, kind: str, populations: int, seed: int
+) -> dict[str, float]:
     """Percentages of headlines' intervals and of populations that are covered, and the mean size of sets."""
     random = np.random.default_rng([seed, count, proxies, KINDS.index(kind)])
     strength = strengths(kind, proxies)
-    expected = truth(count, strength, random)
+    expected = truth(count, problems, strength, random)
     first = 1 + (strength[None, :] > strength[:, None]).sum(axis=1)
     last = proxies - (strength[None, :] < strength[:, None]).sum(axis=1)
     pairs = list(itertools.combinations(range(proxies), 2))
     headline, ranks, sizes = [], [], []
     for _ in range(populations):
-        population = simulate(count, strength, random)
+        population = simulate(count, problems, strength, random)
         numbers = deletion_numbers(count, random)
         deleted = deletions(numbers, int(numbers.max()) + 1)
         every = np.concatenate([draw_configurations(count, REPLICATES, random), deleted])
@@ -141,11 +147,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--populations", type=int, default=200)
     parser.add_argument("--configurations", default="100,200,400")
+    parser.add_argument("--problems", default="2")
     parser.add_argument("--proxies", default="20,60")
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     header = [
         "configurations",
+        "problems",
         "proxies",
         "kind",
         "mean true tau",
@@ -155,17 +163,15 @@ def main() -> None:
     ]
     print("| " + " | ".join([*header, "seconds"]) + " |")
     print("|" + "---|" * (len(header) + 1))
-    for count in map(int, arguments.configurations.split(",")):
-        for proxies in map(int, arguments.proxies.split(",")):
-            for kind in KINDS:
-                start = time.process_time()
-                found = coverage(count, proxies, kind, arguments.populations, arguments.seed)
-                spent = time.process_time() - start
-                print(
-                    f"| {count} | {proxies} | {kind} | {found['true']:.2f} | {found['headline']:.1f} | "
-                    f"{found['ranks']:.1f} | {found['size']:.1f} | {spent:.0f} |",
-                    flush=True,
-                )
+    lists = (arguments.configurations, arguments.problems, arguments.proxies)
+    grid = itertools.product(*([int(number) for number in given.split(",")] for given in lists), KINDS)
+    for count, problems, proxies, kind in grid:
+        start = time.process_time()
+        found = coverage(count, problems, proxies, kind, arguments.populations, arguments.seed)
+        cells: list[object] = [count, problems, proxies, kind, f"{found['true']:.2f}"]
+        cells += [f"{found[name]:.1f}" for name in ("headline", "ranks", "size")]
+        cells.append(f"{time.process_time() - start:.0f}")
+        print("| " + " | ".join(map(str, cells)) + " |", flush=True)
 
 
 if __name__ == "__main__":
