@@ -15,9 +15,11 @@ class TaskEntry:
             parameters are the task's options.
         summary: one line.
         data: the data set that it reads from the data folder, if any.
+        classes: how many there are, or the option that says so; None where it is not said.
     """
 
     name: str
     loader: str
     summary: str
     data: str | None = None
+    classes: int | str | None = None

@@ -90,6 +90,14 @@ def task_options(name: str) -> dict[str, Any]:
     return {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
 
 
+def number_of_classes(name: str, options: Mapping[str, Any]) -> int | None:
+    """How many classes a task has under `options`, without loading it; None where its entry does not say."""
+    said = task_entry(name).classes
+    if isinstance(said, str):
+        said = {**task_options(name), **options}[said]
+    return None if said is None else int(said)
+
+
 def load_task(name: str, data_dir: str | os.PathLike[str] | None = None, **options: Any) -> Task:
     """Load a task by name.
 

@@ -62,3 +62,31 @@ def noisy_labels(
     wrong = order[: round(share * len(labels))]
     result[wrong] = (labels[wrong] + shift[wrong]) % num_classes
     return result
+
+
+def wrong_share(share: float, size: int) -> float:
+    """The share of wrong labels that `noisy_labels` gives to `size` examples: a whole number of them."""
+    return round(share * size) / size
+
+
+def noisy_error_slope(share: float, num_classes: int) -> float:
+    """By how much the expected error on noisy test labels grows with that on clean ones: see `noisy_test_error`."""
+    return 1.0 - share * num_classes / (num_classes - 1)
+
+
+def noisy_test_error(error: float, share: float, num_classes: int) -> float:
+    """Expected error on test labels as noisy as those of `noisy_labels`: rho + e (1 - rho k / (k - 1)).
+
+    A test label is wrong with probability rho, and then another of the k classes drawn uniformly, never the right
+    one. A right prediction then counts as an error with probability rho; a wrong one as none with probability
+    rho / (k - 1), where the label became the class predicted: (1 - e) rho + e (1 - rho / (k - 1)).
+
+    Args:
+        error: on clean test labels, e.
+        share: of wrong labels, rho.
+        num_classes: k, at least 2.
+
+    Returns:
+        The expectation over the noise.
+    """
+    return share + error * noisy_error_slope(share, num_classes)

@@ -47,6 +47,13 @@ def test_every_kind_of_change() -> None:
     assert "same" not in text
 
 
+def test_ranks_are_told_with_the_sets_that_they_lie_in() -> None:
+    sets = [("rank_low", 1.0), ("rank_high", 6.0)]
+    rows = [("", "", "gap", "x", name, number, math.nan, math.nan, 10) for name, number in sets]
+    known = pd.concat([scores({"x": (0.5, 0.1, 3)}), pd.DataFrame(rows, columns=COLUMNS)])
+    assert "rank 3 -> 3 (1-6)" in difference_text(difference(scores({"x": (0.4, 0.1, 3)}), known))
+
+
 def test_boards_of_few_configurations_prove_nothing() -> None:
     def few(tau: float, error: float, flag: float) -> pd.DataFrame:
         row = ("", "", "gap", "x", "unreliable", flag, math.nan, math.nan, 10)

@@ -107,14 +107,9 @@ def test_markdown_holds_the_ranking_in_full_precision(made: tuple[Path, dict[str
     for target in ("gap", "loss_gap"):
         found = ranked(given["scores"], target=target)
         assert found is not None
+        keys = ["value", "low", "high", *(column.key for column in found.filled(columns(DIGITS)))]
         for row in found.table.to_dict("records"):
-            cells = [
-                escape(row["proxy"]),
-                *(
-                    exact(row[k])
-                    for k in ("value", "low", "high", *(column.key for column in columns(DIGITS)))
-                ),
-            ]
+            cells = [escape(row["proxy"]), *(exact(row[k]) for k in keys)]
             assert "| " + " | ".join(cells) + " |" in tables
 
 

@@ -126,7 +126,8 @@ def test_every_row_bears_a_registered_estimator() -> None:
             assert known[base].interval, name
         made.add(base)
     never = {name for name in set(known) - made if not name.startswith("sign_error")}
-    assert never == {"repeatability"}  # needs second measurements, and sign errors more seeds
+    # need second measurements and several problems, and sign errors more seeds
+    assert never == {"repeatability", "repeatable", "tau_across_problems"}
 
 
 @pytest.mark.parametrize(

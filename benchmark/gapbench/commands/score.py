@@ -27,6 +27,7 @@ OUTCOMES = ("seed", "test_size", "test_error", "test_loss", "test_accuracy", "ga
 @click.option("--seed-column", help="Column of seeds; equal axes are one configuration's seeds in any case.")
 @click.option("--test-size", type=click.IntRange(min=1), help="Test examples behind the target, a fraction.")
 @click.option("--test-error", help="Column of test errors, for the size of the test noise.")
+@click.option("--problem", multiple=True, help="Those of the axes that change the data learned from.")
 @click.option("--strata", multiple=True, help="Columns to look within: within-stratum tau, Simpson flag.")
 @click.option("--given", multiple=True, help="Columns that partial tau holds fixed.")
 @click.option("--better", multiple=True, help="Measures of which a larger value predicts a smaller target.")
@@ -57,6 +58,7 @@ def score_command(
     seed_column: str | None,
     test_size: int | None,
     test_error: str | None,
+    problem: tuple[str, ...],
     strata: tuple[str, ...],
     given: tuple[str, ...],
     better: tuple[str, ...],
@@ -82,7 +84,9 @@ def score_command(
 
     frame = read_table(table, delimiter=delimiter, decimal=decimal, thousands=thousands, percent=percent)
     style = NumberFormat(decimal, thousands, percent)
-    axis_names, strata_names, given_names = (_columns(names, frame) for names in (axes, strata, given))
+    axis_names, strata_names, given_names, problem_names = (
+        _columns(names, frame) for names in (axes, strata, given, problem)
+    )
     used = {target, seed_column, test_error, *axis_names, *strata_names, *given_names}
     names, remarks = (_columns(measures, frame), []) if measures else default_measures(frame, used, style)
     outcomes = [] if measures else [name for name in names if name in OUTCOMES]
@@ -96,6 +100,7 @@ def score_command(
         seed_column=seed_column,
         test_size=test_size,
         test_error=test_error,
+        problem=problem_names,
         strata=strata_names,
         given=given_names,
         higher_means=dict.fromkeys(_columns(better, frame), "better"),
@@ -103,18 +108,19 @@ def score_command(
         seed=seed,
         workers=threads,
     )
-    if outcomes:
-        remarks = [
-            f"not scored: {', '.join(outcomes)}, which are no measures of a network; {NAME_THEM}",
-            *remarks,
-        ]
-    scores.attrs["notes"] = [*remarks, *scores.attrs["notes"]]
+    scores.attrs["notes"] = [*_not_scored(outcomes), *remarks, *scores.attrs["notes"]]
     if output is not None:
         _write(scores, output)
     if as_json:
         click.echo(json.dumps(_document(scores), indent=2, allow_nan=False))
     else:
         _say(scores, target, set(map(str, names)))
+
+
+def _not_scored(outcomes: Sequence[str]) -> list[str]:
+    if not outcomes:
+        return []
+    return [f"not scored: {', '.join(outcomes)}, which are no measures of a network; {NAME_THEM}"]
 
 
 def _say(scores: pd.DataFrame, target: str, names: set[str]) -> None:
@@ -168,6 +174,7 @@ def _document(scores: pd.DataFrame) -> dict[str, object]:
 
 def _overview(scores: pd.DataFrame, target: str, measures: set[str]) -> str:
     """The measures by rank, with the main estimators, and the ceilings."""
+    from gapbench_leaderboard.board.ranked import rank_text
     from gapbench_leaderboard.scores import ranking
     from gapbench_leaderboard.scoring.registry import SCORE, columns, marked
 
@@ -178,15 +185,16 @@ def _overview(scores: pd.DataFrame, target: str, measures: set[str]) -> str:
     marking = [
         (known.name, mark) for known, mark in marked(SCORE) if mark.score and known.name in values.columns
     ]
-    header = f"{'rank':>4}  {'measure':<{width}}  {'tau':>6}  {'95 % interval':>16}"
+    ranks = [rank_text(row) for row in table.to_dict("records")]
+    wide = max(len("rank"), *map(len, ranks))
+    header = f"{'rank':>{wide}}  {'measure':<{width}}  {'tau':>6}  {'95 % interval':>16}"
     for label in shown.values():
         header += f"  {label:>10}"
     lines = [header + f"  {'models':>6}"]
-    for row in table.to_dict("records"):
-        rank = "-" if row["rank"] != row["rank"] else f"{int(row['rank'])}"
+    for rank, row in zip(ranks, table.to_dict("records")):
         limits = f"[{row['low']:6.3f}, {row['high']:6.3f}]" if row["low"] == row["low"] else ""
         tau = f"{row['value']:.3f}" if row["value"] == row["value"] else "-"
-        line = f"{rank:>4}  {row['proxy']:<{width}}  {tau:>6}  {limits:>16}"
+        line = f"{rank.replace('–', '-'):>{wide}}  {row['proxy']:<{width}}  {tau:>6}  {limits:>16}"
         for name in shown:
             value = values.loc[row["proxy"], name]
             line += f"  {value:10.3f}" if value == value else f"  {'-':>10}"

@@ -97,17 +97,18 @@ def _beside(entry: Entry) -> None:
     """What stands beside the headline on the board, so that its author reads it too."""
     from gapbench_leaderboard.scoring.registry import SUBMIT, estimators, marked
 
-    found = {
-        row.estimator: row.value
-        for row in entry.scores
-        if row.target == "gap" and not row.task and not row.family
-    }
-    known = {name: value for name, value in found.items() if value is not None and value == value}
-    parts = [
-        f"{shown.heading_in(SUBMIT)} {known[shown.name]:{'.0f' if shown.form == 'count' else '.3f'}}"
-        for shown in estimators(SUBMIT)
-        if shown.name in known
-    ]
+    own = [row for row in entry.scores if row.target == "gap" and not row.task and not row.family]
+    known = {row.estimator: row.value for row in own if row.value is not None and row.value == row.value}
+    limits = {row.estimator: (row.low, row.high) for row in own}
+    parts = []
+    for shown in estimators(SUBMIT):
+        if shown.name in known:
+            parts.append(
+                f"{shown.heading_in(SUBMIT)} {known[shown.name]:{'.0f' if shown.form == 'count' else '.3f'}}"
+            )
+            low, high = limits[shown.name]
+            if shown.form == "count" and low is not None and high is not None:
+                parts[-1] += f", between {low:.0f} and {high:.0f}"
     if parts:
         click.echo(f"Beside it: {', '.join(parts)}.")
     for shown, mark in marked(SUBMIT):

@@ -53,25 +53,36 @@ class Run:
         """The population without tasks under distribution shift, which have no place on a gap board."""
         return self.population[self.population["shift"].fillna(0) == 0].reset_index(drop=True)
 
-    def scores(
-        self, targets: Sequence[str] = ("gap", "loss_gap", "test_error"), **options: Any
-    ) -> pd.DataFrame:
-        """Scores in the long form; see `gapbench_leaderboard.scores.score_population` for the columns."""
+    def scores(self, targets: Sequence[str] | None = None, **options: Any) -> pd.DataFrame:
+        """Scores in the long form; see `gapbench_leaderboard.scores.score_population` for the columns.
+
+        `targets` are the gap, where training labels are noisy that on noisy test labels, the loss gap and the test
+        error if none are given.
+
+        Returns:
+            The scores.
+        """
         from gapbench.runs.store import Store
-        from gapbench.runs.tables import correctness
+        from gapbench.runs.tables import correctness, noise_slopes
+        from gapbench.suites.columns import NOISY_GAP
         from gapbench_leaderboard.scores import score_population
 
         population = self.rankable()
         measurements = self.measurements[self.measurements["cell"].isin(population["cell"])]
+        noisy = [NOISY_GAP] if NOISY_GAP in population.columns else []
         bits: dict[str, object] = {}
+        slopes: dict[str, float] = {}
         for folder in self.sources or (self.folder,):
             with Store(folder, readonly=True) as store:
                 bits = correctness(store, list(population["cell"])) | bits
+                slopes = (noise_slopes(store, list(population["cell"])) if noisy else {}) | slopes
         return score_population(
             population,
             measurements,
-            targets=tuple(targets),
+            targets=tuple(targets) if targets is not None else ("gap", *noisy, "loss_gap", "test_error"),
             axes=self.suite.axes,
+            problem=self.suite.problem,
+            noise_slopes={NOISY_GAP: slopes},
             correctness=bits,
             higher_means=self.directions(),
             baselines=self.baselines(),
@@ -119,6 +130,7 @@ class Run:
             measurements=self.measurements.drop(columns=["details"]),
             scores=self.scores() if scores is None else scores,
             axes=self.suite.axes,
+            problem=self.suite.problem,
             suite={
                 "name": self.suite.name,
                 "version": self.suite.version,

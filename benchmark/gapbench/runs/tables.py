@@ -12,9 +12,10 @@ import pandas as pd
 from gapbench.runs.details import COLUMNS as DETAIL_COLUMNS
 from gapbench.runs.details import stated
 from gapbench.runs.entry import Entry
+from gapbench.runs.noisy_gap import noise_of, noisy_gap, slope
 from gapbench.runs.records import StoredMeasurement, TrainedCell
 from gapbench.runs.store import Store
-from gapbench.suites.columns import CELL_COLUMNS, EXTRA_COLUMNS, RECORDED_AXES
+from gapbench.suites.columns import CELL_COLUMNS, EXTRA_COLUMNS, NOISY_GAP, RECORDED_AXES
 from gapbench.suites.hyperparameters import Hyperparameters
 from gapbench_base.errors import GapbenchError
 from gapbench_base.keys import content_key
@@ -39,7 +40,8 @@ def population_table(store: Store, cells: Sequence[str], axes: Sequence[str]) ->
     `gap` = test error - train error (fractions), `loss_gap` the same in cross-entropy (nats); one column per
     axis that is none of these (a training or test size that is an axis has the one column, which failed
     networks fill as well); `seconds` of training; `shift` 1 where training and test inputs differ in
-    distribution; `source` of the data.
+    distribution; `source` of the data; where training labels are noisy, `gap_noisy` is the gap on test labels with
+    the same noise (`gapbench_tasks.selection.noisy_test_error`).
 
     Returns:
         The table; its columns are documented above.
@@ -48,14 +50,22 @@ def population_table(store: Store, cells: Sequence[str], axes: Sequence[str]) ->
     rows = {row.cell: row for row in store.cells() if row.cell in wanted}
     described = {key: description_of(store, row) for key, row in rows.items()}
     others = [axis for axis in axes if axis != "width"]
-    names = list(dict.fromkeys([*CELL_COLUMNS, *others, *EXTRA_COLUMNS]))
+    noisy = any((noise_of(described[key], row) or (0.0, 2))[0] > 0 for key, row in rows.items())
+    names = list(dict.fromkeys([*CELL_COLUMNS, *others, *EXTRA_COLUMNS, *([NOISY_GAP] if noisy else [])]))
     table = []
     for key in cells:
         if key in rows:
             values = _axis_values(described[key], others)
             known = {k: v for k, v in values.items() if k not in RECORDED_AXES or v is not None}
-            table.append({**asdict(rows[key]), **known})
+            table.append({**asdict(rows[key]), **known, NOISY_GAP: noisy_gap(described[key], rows[key])})
     return pd.DataFrame(table, columns=names)
+
+
+def noise_slopes(store: Store, cells: Sequence[str]) -> dict[str, float]:
+    """Cell -> what test noise is multiplied by in its `gap_noisy`, where that is known."""
+    wanted = set(cells)
+    found = {row.cell: slope(description_of(store, row), row) for row in store.cells() if row.cell in wanted}
+    return {cell: value for cell, value in found.items() if value is not None}
 
 
 def description_of(store: Store, row: TrainedCell) -> dict[str, object]:

@@ -15,7 +15,7 @@ from msgspec import Meta
 
 from gapbench.proxies.registry import list_proxies, proxy_entry
 from gapbench.suites import hyperparameters as hp
-from gapbench.suites.columns import taken
+from gapbench.suites.columns import DATA, OF_THE_TEST, taken
 from gapbench_base.errors import GapbenchError
 from gapbench_base.suggestions import did_you_mean
 from gapbench_base.validation import validated
@@ -85,7 +85,11 @@ class ProxyRequest:
 
 @dataclass(frozen=True)
 class Suite:
-    """A validated suite. `axes` are the names that vary (see `varying_axes`), `seed` not among them."""
+    """A validated suite. `axes` are the names that vary (see `varying_axes`), `seed` not among them.
+
+    `problem` are those of the axes that change the data that a network learns from: options of tasks, but those of
+    the test set. Networks of a task that agree on them are of one problem.
+    """
 
     name: str
     version: int
@@ -97,6 +101,15 @@ class Suite:
     loss: str
     axes: tuple[str, ...]
     text: str
+
+    @property
+    def problem(self) -> tuple[str, ...]:
+        """The axes that change the data; of a suite without configurations those of the usual names."""
+        if not self.configurations:
+            return tuple(axis for axis in self.axes if axis in DATA)
+        options = {name for task in {c.task for c in self.configurations} for name in _options_of_task(task)}
+        options -= {*hp.NAMES, *OF_THE_TEST, "width"}
+        return tuple(axis for axis in self.axes if axis in options)
 
 
 def list_suites() -> list[str]:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from gapbench_leaderboard.board.content import Agreement, BoardEntry
 from gapbench_leaderboard.board.numbers import plain_text
 from gapbench_leaderboard.scores import BASELINES
+from gapbench_leaderboard.statistics.configurations import axis_codes, group_codes
 
 BLOCK = 2_000_000
 """Pairs of networks looked at together, for all proxies."""
@@ -51,11 +52,16 @@ def oriented_values(
 
 
 def agreement(
-    population: pd.DataFrame, measurements: pd.DataFrame, entries: Sequence[BoardEntry]
+    population: pd.DataFrame,
+    measurements: pd.DataFrame,
+    entries: Sequence[BoardEntry],
+    problem: Sequence[str] = (),
 ) -> Agreement:
-    """tau-b between every two proxies within (task, family), averaged over families by pairs and over tasks.
+    """tau-b between every two proxies as the headline has it: within problem and family.
 
-    Only networks that both measured count; a group in which either is constant drops out of the mean.
+    By pairs over the problems of a family, families of a task equally, then tasks; `problem` are the columns that
+    tell the problems of a task apart. Only networks that both measured count; a group in which either is constant
+    drops out of the mean.
 
     Returns:
         `proxies`: labels in the order of an average-linkage clustering by 1 - tau; `tau`: the matrix in that
@@ -66,15 +72,15 @@ def agreement(
     size = values.shape[1]
     total, tasks = np.zeros((size, size)), np.zeros((size, size))
     for _, of_task in networks.groupby(networks["task"].astype(str), sort=True):
-        weighted, weight = np.zeros((size, size)), np.zeros((size, size))
+        own, families = np.zeros((size, size)), np.zeros((size, size))
         family = of_task["family"].astype(str) if "family" in of_task.columns else of_task["task"].astype(str)
-        for _, group in of_task.groupby(family, sort=True):
-            tau, pairs = pairwise_tau_b(values.loc[group.index].to_numpy(dtype=float))
-            defined = np.isfinite(tau)
-            weighted[defined] += (tau * pairs)[defined]
-            weight[defined] += pairs[defined]
-        present = weight > 0
-        total[present] += weighted[present] / weight[present]
+        for _, of_family in of_task.groupby(family, sort=True):
+            mean = _within_problems(of_family, values, problem)
+            defined = np.isfinite(mean)
+            own[defined] += mean[defined]
+            families += defined
+        present = families > 0
+        total[present] += own[present] / families[present]
         tasks += present
     with np.errstate(invalid="ignore", divide="ignore"):
         mean = np.where(tasks > 0, total / tasks, np.nan)
@@ -85,6 +91,24 @@ def agreement(
         "proxies": [plain_text(labels[i]) for i in order],
         "tau": [[tau if tau == tau else None for tau in row] for row in ordered],
     }
+
+
+def _within_problems(
+    networks: pd.DataFrame, values: pd.DataFrame, problem: Sequence[str]
+) -> NDArray[np.float64]:
+    """tau-b between every two proxies in one family, by pairs over its problems; NaN if undefined."""
+    size = values.shape[1]
+    weighted, weight = np.zeros((size, size)), np.zeros((size, size))
+    code = group_codes(axis_codes(networks, list(problem)))
+    for number in np.unique(code):
+        group = networks.index[code == number]
+        tau, pairs = pairwise_tau_b(values.loc[group].to_numpy(dtype=float))
+        defined = np.isfinite(tau)
+        weighted[defined] += (tau * pairs)[defined]
+        weight[defined] += pairs[defined]
+    mean: NDArray[np.float64] = np.full((size, size), np.nan)
+    np.divide(weighted, weight, out=mean, where=weight > 0)
+    return mean
 
 
 def pairwise_tau_b(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -27,6 +27,7 @@ def build(
     suite: Mapping[str, object],
     entries: Mapping[str, Mapping[str, object]],
     notes: Sequence[str] = (),
+    problem: Sequence[str] = (),
     audit: Mapping[str, object] | None = None,
 ) -> list[Path]:
     """Write `scores.csv`, `population.csv`, `measurements.csv`, `data.json`, `board.md` and `index.html`.
@@ -49,6 +50,7 @@ def build(
             with `outcome`, `kind`, `date`, `by`, `role`), `authors`, `source_sha256`, `measured_on` (population),
             `other_population` (a sentence, where that is another); where somebody says so in words, `invariances`
             (list of texts).
+        problem: those of the axes that change the data; see `score_population`.
         notes: sentences that a reader of the board must know.
         audit: of invariance: `networks`, `seed`, and `proxies` (label -> list of results, each with `kind`,
             `strength`, `relative_change`, `rank_correlation`, `verdict` ("invariant", "not invariant" or "not
@@ -60,7 +62,7 @@ def build(
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     audited = None if audit is None else cast(Audit, audit)
-    content = document(population, measurements, scores, axes, suite, entries, notes, audited)
+    content = document(population, measurements, scores, axes, suite, entries, notes, audited, problem)
     data = json_text(content)
     title = f"gapbench board: {content['suite'].get('name', '')} {content['suite'].get('version', '')}"
     texts = {

@@ -117,6 +117,7 @@ class BoardEntry(TypedDict, total=False):
     doubts: DoubtsSaid
     audit: list[BoardAudit]
     audit_mark: str
+    verdicts: dict[str, list[str]]
 
 
 class PageColumn(TypedDict):

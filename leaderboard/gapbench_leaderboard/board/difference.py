@@ -7,11 +7,16 @@ import math
 import pandas as pd
 
 from gapbench_leaderboard.board.numbers import rounded
+from gapbench_leaderboard.board.ranked import rank_text
 from gapbench_leaderboard.scores import TableError
 from gapbench_leaderboard.statistics.resampling import SIGNIFICANCE, holm
 
 FEW = "too few configurations"
-ESTIMATORS = {"tau": "tau", "error": "tau_standard_error", "rank": "rank", "few": "unreliable"}
+ESTIMATORS = {
+    "tau": "tau", "error": "tau_standard_error", "rank": "rank", "rank_low": "rank_low", "rank_high": "rank_high",
+    "few": "unreliable",
+}  # fmt: skip
+RANKS = [f"{name}_{when}" for when in ("before", "after") for name in ("rank", "rank_low", "rank_high")]
 COLUMNS = [
     "target",
     "task",
@@ -21,8 +26,7 @@ COLUMNS = [
     "after",
     "difference",
     "p",
-    "rank_before",
-    "rank_after",
+    *RANKS,
 ]
 
 
@@ -60,9 +64,8 @@ def difference(before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
                 "after": new,
                 "difference": new - old,
                 "p": _p(new - old, float(row["error_before"]), float(row["error_after"])),
-                "rank_before": float(row["rank_before"]),
-                "rank_after": float(row["rank_after"]),
             }
+            | {name: float(row[name]) for name in RANKS}
         )
     table = pd.DataFrame(rows, columns=COLUMNS)
     differing = table["change"] == "differs"
@@ -101,14 +104,10 @@ def _line(row: dict[object, object]) -> str:
         return f"added    {name}: tau {rounded(row['after'])}"
     if change == "removed":
         return f"removed  {name}: tau {rounded(row['before'])}"
-    ranks = [row["rank_before"], row["rank_after"]]
-    moved = f", rank {_rank(ranks[0])} -> {_rank(ranks[1])}" if _rank(ranks[0]) != _rank(ranks[1]) else ""
+    ranks = [rank_text(row, suffix) for suffix in ("_before", "_after")]
+    moved = f", rank {ranks[0]} -> {ranks[1]}" if ranks[0] != ranks[1] else ""
     p = f", p = {row['p']:.2g}" if row["p"] == row["p"] else ""
     return f"{rounded(row['before'])} -> {rounded(row['after'])}  {name} ({change}{p}{moved})"
-
-
-def _rank(value: object) -> str:
-    return f"{value:.0f}" if isinstance(value, float) and value == value else "–"
 
 
 def _clean(text: str) -> str:

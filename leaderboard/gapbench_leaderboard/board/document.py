@@ -26,6 +26,7 @@ from gapbench_leaderboard.board.invariances import invariance_mark
 from gapbench_leaderboard.board.marks import page_marks
 from gapbench_leaderboard.board.numbers import plain_cells, plain_members, plain_text
 from gapbench_leaderboard.board.standing import standing
+from gapbench_leaderboard.board.verdicts import invariance_verdict, verdicts
 from gapbench_leaderboard.scores import BASELINES, MEASURED_BASELINES
 
 FORMAT = 1
@@ -35,7 +36,8 @@ SCORER_BASELINES = {
     "width": "The width multiplier itself. Made by the scorer; no proxy may see it.",
     "hyperparameter_oracle": "Cross-fitted regression of the target on family, width and all axes. Made by "
     "the scorer; no proxy may see them.",
-    "noisy_oracle": "The target plus Gaussian noise of half its standard deviation. Made by the scorer.",
+    "noisy_oracle": "The target plus Gaussian noise of half its standard deviation within problem and family. Made "
+    "by the scorer.",
 }
 
 
@@ -48,6 +50,7 @@ def document(
     entries: Mapping[str, Mapping[str, object]],
     notes: Sequence[str],
     audit: Audit | None = None,
+    problem: Sequence[str] = (),
 ) -> Content:
     """The content of `data.json`.
 
@@ -64,6 +67,8 @@ def document(
     described = proxy_entries(measurements, scores, entries)
     audited = {} if audit is None else {plain_text(label): rows for label, rows in audit["proxies"].items()}
     doubts = {plain_text(label): found for label, found in doubts_of(measurements).items()}
+    targets = _texts(scores["target"].unique())
+    by_target = {target: verdicts(scores, target) for target in targets}
     for entry in described:
         if entry["label"] in doubts:
             entry["doubts"] = doubts[entry["label"]].as_dict()
@@ -72,12 +77,19 @@ def document(
         if audited.get(entry["label"]):
             entry["audit"] = [cast(BoardAudit, plain_members(row)) for row in audited[entry["label"]]]
             entry["audit_mark"] = invariance_mark(entry["audit"])
+        invariant = invariance_verdict(entry.get("audit", []))
+        told = {target: words_of.get(entry["label"], []) for target, words_of in by_target.items()}
+        said = {
+            target: [*words, *([invariant] if invariant else [])] for target, words in told.items() if words
+        }
+        if said and not entry["baseline"]:
+            entry["verdicts"] = said
     return {
         "format": FORMAT,
         "suite": cast(BoardSuite, _unrounded(plain_members(suite))),
         "notes": list(map(plain_text, notes)),
         "axes": list(map(plain_text, axes)),
-        "targets": _texts(scores["target"].unique()),
+        "targets": targets,
         "tasks": _texts(sorted(map(str, population["task"].dropna().unique()))),
         "families": _texts(sorted(map(str, population["family"].dropna().unique())))
         if "family" in population.columns
@@ -87,7 +99,7 @@ def document(
         "heat_maps": heat_maps(),
         "meanings": meanings_of_estimators(),
         "proxies": described,
-        "agreement": agreement(population, measurements, described),
+        "agreement": agreement(population, measurements, described, problem),
         "population": columns(population),
         "measurements": columns(measurements),
         "scores": columns(scores),

@@ -12,7 +12,7 @@ from gapbench_leaderboard.board.document import baseline_labels
 from gapbench_leaderboard.board.doubts import Doubts, doubts_of
 from gapbench_leaderboard.board.marks import marks_of, meanings
 from gapbench_leaderboard.board.numbers import exact, plain_text, rounded
-from gapbench_leaderboard.board.ranked import Ranked, ranked, text_of
+from gapbench_leaderboard.board.ranked import Ranked, rank_text, ranked, text_of
 from gapbench_leaderboard.board.terminal import UNDECIDED
 from gapbench_leaderboard.scoring.registry import DIGITS, HEADLINE, MARKDOWN, NETWORKS_AT
 from gapbench_leaderboard.scoring.registry import columns as columns_of
@@ -71,11 +71,30 @@ def markdown_text(
         full += ["", f"### {title}", "", *_exact_table(found)]
     if not full:
         lines += ["", "No proxy could be ranked."]
+    lines += _verdicts(content)
     lines += _standings(content)
     lines += ["", "## Measurements", "", *_statuses(content, measurements)]
     if full:
         lines += ["", "<details><summary>The rankings in full precision</summary>", *full, "", "</details>"]
     return "\n".join(lines) + "\n"
+
+
+def _verdicts(content: Content) -> list[str]:
+    """What the tests say of each proxy by the first target."""
+    target = next(iter(content["targets"]), "")
+    told = [
+        (e["label"], e["verdicts"][target]) for e in content["proxies"] if target in e.get("verdicts", {})
+    ]
+    if not told:
+        return []
+    return [
+        "",
+        "## Verdicts",
+        "",
+        f"Of tests at 5 % each, with {escape(target)}, over all tasks.",
+        "",
+        *(f"- {escape(label)}: {'; '.join(map(escape, words))}." for label, words in told),
+    ]
 
 
 def _standings(content: Content) -> list[str]:
@@ -116,11 +135,7 @@ def _networks(population: pd.DataFrame, planned: int | None) -> str:
 def _table(
     found: Ranked, audit: Mapping[str, str], status: Mapping[str, list[str]], doubts: Mapping[str, Doubts]
 ) -> list[str]:
-    shown = [
-        column
-        for column in columns_of(MARKDOWN)
-        if not column.optional or found.table[column.key].notna().any()
-    ]
+    shown = found.filled(columns_of(MARKDOWN))
     split = sum(column.order < NETWORKS_AT for column in shown)
     headings = [escape(column.heading_in(MARKDOWN)) for column in shown]
     headings[split:split] = ["networks"]
@@ -133,7 +148,7 @@ def _table(
         numbers = [text_of(column, row[column.key]) for column in shown]
         numbers[split:split] = [f"{row['models']}/{'?' if found.networks is None else found.networks}"]
         cells = [
-            _rank(row["rank"]),
+            rank_text(row),
             f"*{name}*" if row["baseline"] else name,
             rounded(row["value"]),
             interval,
@@ -156,18 +171,20 @@ def _legend(found: Ranked, doubts: Mapping[str, Doubts]) -> list[str]:
     for label in found.table["proxy"]:
         told = doubts[str(label)].sentences if str(label) in doubts else []
         lines += [f"{escape(label)}: {'; '.join(told)}."] if told else []
-    if found.competing > 1 and not found.told_apart:
-        lines.append(UNDECIDED)
+    if found.competing > 1:
+        names = ", ".join(map(escape, found.best))
+        lines.append(UNDECIDED if not found.told_apart else f"May be the best: {names}.")
     lines.append(
-        "Rank: 1 + the number of proxies that are significantly better, baselines not counted. Baselines in "
-        "italics, without a rank. A dash: no rank, or not defined."
+        "Rank: 1 + the number of proxies that are better, baselines not counted; in brackets the ranks that it may "
+        "have, with a confidence of 95 % for all proxies at once. Baselines in italics, without a rank. A dash: no "
+        "rank, or not defined."
     )
     return [f"- {line}" for line in lines]
 
 
 def _exact_table(found: Ranked) -> list[str]:
     headings = {"value": HEADLINE, "low": "low", "high": "high"}
-    headings |= {column.key: escape(column.heading_in(DIGITS)) for column in columns_of(DIGITS)}
+    headings |= {column.key: escape(column.heading_in(DIGITS)) for column in found.filled(columns_of(DIGITS))}
     lines = ["| proxy | " + " | ".join(headings.values()) + " |", "|---" * (1 + len(headings)) + "|"]
     for row in found.table.to_dict("records"):
         cells = [escape(row["proxy"]), *(exact(row[name]) for name in headings)]
@@ -190,7 +207,3 @@ def _statuses(content: Content, measurements: pd.DataFrame) -> list[str]:
         reason = escape(plain_text(reasons.value_counts().index[0])) if len(reasons) else ""
         lines.append(f"| {escape(entry['label'])} | " + " | ".join(cells) + f" | {reason} |")
     return lines
-
-
-def _rank(value: float) -> str:
-    return "–" if value != value else str(int(value))

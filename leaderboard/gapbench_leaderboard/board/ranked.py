@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import math
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
 
-from gapbench_leaderboard.board.numbers import rounded
+from gapbench_leaderboard.board.numbers import TableRow, rounded
 from gapbench_leaderboard.scores import BASELINES, MEASURED_BASELINES, TableError, ranking
 from gapbench_leaderboard.scoring.registry import (
     DIGITS,
@@ -32,7 +33,16 @@ class Ranked:
     @property
     def told_apart(self) -> bool:
         """Whether any proxy is significantly better than another."""
-        return bool((self.table["rank"] > 1).any())
+        return bool((self.table["rank_low"] > 1).any())
+
+    @property
+    def best(self) -> list[str]:
+        """The proxies that may be the best: no other is significantly better."""
+        return [str(name) for name in self.table.loc[self.table["rank_low"] == 1, "proxy"]]
+
+    def filled(self, columns: Sequence[Estimator]) -> list[Estimator]:
+        """The columns without optional ones that no proxy has a value in."""
+        return [shown for shown in columns if not shown.optional or self.table[shown.key].notna().any()]
 
     @property
     def competing(self) -> int:
@@ -92,6 +102,20 @@ def _beside(known: Collection[str]) -> list[Estimator]:
         and estimator.name != HEADLINE
         and estimator.name not in known
     ]
+
+
+def rank_text(row: TableRow, suffix: str = "") -> str:
+    """A rank with the set that it lies in, "3 (1-6)"; a dash where there is none.
+
+    `suffix`: of the columns, such as `_before`.
+
+    Returns:
+        The text.
+    """
+    rank, low, high = (row.get(f"{name}{suffix}", math.nan) for name in ("rank", "rank_low", "rank_high"))
+    if rank != rank or rank is None:
+        return "–"
+    return f"{int(rank)}" + (f" ({int(low)}-{int(high)})" if low == low and high == high else "")
 
 
 def text_of(estimator: Estimator, value: object) -> str:

@@ -12,7 +12,7 @@ from rich.cells import cell_len
 from gapbench_leaderboard.board.doubts import Doubts
 from gapbench_leaderboard.board.marks import marks_of, meanings
 from gapbench_leaderboard.board.numbers import TableRow, rounded
-from gapbench_leaderboard.board.ranked import ranked, text_of
+from gapbench_leaderboard.board.ranked import rank_text, ranked, text_of
 from gapbench_leaderboard.scores import MEASURED_BASELINES
 from gapbench_leaderboard.scoring.registry import HEADLINE, NETWORKS_AT, TERMINAL, Estimator
 from gapbench_leaderboard.scoring.registry import columns as columns_of
@@ -20,7 +20,8 @@ from gapbench_leaderboard.scoring.registry import columns as columns_of
 MOST_COLUMNS = 100
 MARKS_COLUMNS = 5
 LEAST_NAME_COLUMNS = 24
-UNDECIDED = "No two proxies can be told apart: no difference is significant, so all have rank 1."
+UNDECIDED = "No two proxies can be told apart: no difference is significant, so any may be the best."
+RANKS = "rank 3 (1-6): third by tau, and between 1 and 6 with 95 % confidence, all proxies at once"
 
 
 def ranking_text(
@@ -43,10 +44,17 @@ def ranking_text(
     if found is None:
         return f"No proxy could be ranked by {target}: the scores hold no rank coefficient for it."
     table = found.table
-    columns, room = _fitting(columns_of(TERMINAL))
+    known = found.filled(columns_of(TERMINAL))
+    ranks = [rank_text(row) for row in table.to_dict("records")]
+    rank_width = max(len("rank"), *map(len, ranks))
     names = {name: _clean(name) for name in table["proxy"]}
+    longest = max([len("proxy"), *(cell_len(name) for name in names.values())])
+    columns, room = _fitting(known, rank_width, min(longest, LEAST_NAME_COLUMNS))
     layout = _Layout(
-        columns, min(room, max([len("proxy"), *(cell_len(name) for name in names.values())])), found.networks
+        columns,
+        min(room, longest),
+        found.networks,
+        rank_width,
     )
     tasks = [name for name in scores["task"].dropna().astype(str).unique() if name]
     over = f"task {_clean(tasks[0])}" if len(tasks) == 1 else "mean over tasks"
@@ -61,8 +69,9 @@ def ranking_text(
             lines.append(layout.line(row, names[row["proxy"]], marks))
             used |= dict.fromkeys(marks)
     lines.append("")
-    if found.competing > 1 and not found.told_apart:
-        lines.append(UNDECIDED)
+    if found.competing > 1:
+        lines.append(RANKS)
+        lines += [UNDECIDED] if not found.told_apart else _best([names[name] for name in found.best])
     for name, (value, low, high) in found.ceilings.items():
         lines.append(f"ceiling, {name}: {rounded(value)}  {_interval(low, high)}".rstrip())
     lines += _notes(columns)
@@ -71,6 +80,18 @@ def ranking_text(
         told = doubts[str(label)].sentences if str(label) in doubts else []
         lines += [f"{_pad(names[label], layout.width)}  {text}" for text in told]
     return "\n".join(lines)
+
+
+def _best(names: Sequence[str]) -> list[str]:
+    """The proxies that may be the best, as many on a line as fit."""
+    lines = [f"may be the best ({len(names)}):"]
+    for position, name in enumerate(names):
+        text = _pad(name, min(cell_len(name), MOST_COLUMNS - 3)) + ("," if position < len(names) - 1 else "")
+        if cell_len(lines[-1]) + 1 + cell_len(text) <= MOST_COLUMNS:
+            lines[-1] += f" {text}"
+        else:
+            lines.append(f"  {text}")
+    return lines
 
 
 def _notes(columns: Sequence[Estimator]) -> list[str]:
@@ -94,6 +115,7 @@ class _Layout:
     columns: tuple[Estimator, ...]
     width: int
     networks: int | None
+    rank_width: int
 
     def head(self) -> str:
         """The line of headings."""
@@ -102,7 +124,7 @@ class _Layout:
 
     def line(self, row: TableRow, name: str, marks: str) -> str:
         """The line of one proxy."""
-        rank = "–" if row["rank"] != row["rank"] else str(int(row["rank"]))
+        rank = rank_text(row)
         count = f"{row['models']}/{'?' if self.networks is None else self.networks}"
         parts = [f"{text_of(shown, row[shown.key]):>{_width(shown)}}" for shown in self.columns]
         interval = _interval(row["low"], row["high"])
@@ -114,17 +136,18 @@ class _Layout:
         split = sum(shown.order < NETWORKS_AT for shown in self.columns)
         middle = "".join(f"{part}  " for part in parts[:split])
         last = "".join(f"  {part}" for part in parts[split:])
-        text = f"{rank:>4}  {_pad(name, self.width)}  {value:>6}  {interval:<16}  {middle}{count:>9}{last}  {marks}"
+        lead = f"{rank:>{self.rank_width}}  {_pad(name, self.width)}  {value:>6}  {interval:<16}"
+        text = f"{lead}  {middle}{count:>9}{last}  {marks}"
         return text.rstrip()
 
 
-def _fitting(columns: Sequence[Estimator]) -> tuple[tuple[Estimator, ...], int]:
-    """The columns that fit on the terminal beside whole names, first come first, and the room left for names."""
-    lead = _Layout((), 0, None).head().removesuffix("marks")
+def _fitting(columns: Sequence[Estimator], rank_width: int, least: int) -> tuple[tuple[Estimator, ...], int]:
+    """The columns that fit beside names of `least` columns, first come first, and the room left for names."""
+    lead = _Layout((), 0, None, rank_width).head().removesuffix("marks")
     room = MOST_COLUMNS - len(lead) - MARKS_COLUMNS
     kept: list[Estimator] = []
     for shown in columns:
-        if room - 2 - _width(shown) < LEAST_NAME_COLUMNS:
+        if room - 2 - _width(shown) < least:
             continue
         kept.append(shown)
         room -= 2 + _width(shown)

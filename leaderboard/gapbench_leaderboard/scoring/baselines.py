@@ -7,6 +7,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from gapbench_leaderboard.scoring.study import Study, identifying
+from gapbench_leaderboard.statistics.configurations import group_codes
 from gapbench_leaderboard.statistics.regression import cross_fitted, design, folds_of
 from gapbench_leaderboard.statistics.resampling import generator
 
@@ -29,8 +30,8 @@ def baselines(study: Study, seed: int) -> dict[str, NDArray[np.float64]]:
     hyperparameter_oracle: ridge regression of the target on family, width and all axes with pairwise
         products, cross-fitted over 10 folds blocked by configuration: it never saw the configuration that it
         predicts.
-    noisy_oracle: the target plus Gaussian noise of half its standard deviation within the task, whatever the
-        order of the rows.
+    noisy_oracle: the target plus Gaussian noise of half its standard deviation within the network's problem and
+        family, whatever the order of the rows.
 
     Returns:
         Name -> values, each of shape (networks,).
@@ -45,11 +46,18 @@ def baselines(study: Study, seed: int) -> dict[str, NDArray[np.float64]]:
         predicted = cross_fitted(design(study.networks, columns), study.target, fold)
         rows[HYPERPARAMETER_ORACLE] = _exact_ties(predicted, study)
     if study.size:
-        spread = float(study.target.std())
+        spread = _spread_within(study)
         noise = np.empty(study.size)
         noise[np.lexsort((study.target, study.configuration))] = random.standard_normal(study.size)
         rows[NOISY_ORACLE] = study.target + NOISE * spread * noise
     return rows
+
+
+def _spread_within(study: Study) -> NDArray[np.float64]:
+    """Standard deviation of the target within each network's problem and family, shape (networks,)."""
+    group = group_codes(np.column_stack([study.problem, study.family]))
+    spread = np.array([study.target[group == number].std() for number in range(int(group.max()) + 1)])
+    return spread[group]
 
 
 def _exact_ties(predicted: NDArray[np.float64], study: Study) -> NDArray[np.float64]:

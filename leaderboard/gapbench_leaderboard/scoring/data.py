@@ -23,6 +23,8 @@ class Tables:
     """Oriented values: a row per network of `population`, a column per measured proxy."""
     axes: Sequence[str]
     ranked_status: Collection[str]
+    problem: Sequence[str] = ()
+    """Axes that change the data."""
 
 
 @dataclass(frozen=True)

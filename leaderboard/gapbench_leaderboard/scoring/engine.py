@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 from threadpoolctl import threadpool_limits
 
 from gapbench_leaderboard.scoring.ceilings import CeilingTable
@@ -27,7 +28,7 @@ def score(
     made = (name for part in studies.parts for name in part.study.proxies)
     every = list(dict.fromkeys([*proxies, *made]))
     for part in studies.parts:  # what threads share is made before they start
-        part.headline_weight()
+        part.groups("problem", np.ones(part.study.size, dtype=bool))
     for scope in studies.scopes():
         studies.linear(scope)
         studies.sampling(scope)

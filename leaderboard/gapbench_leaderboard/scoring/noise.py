@@ -8,11 +8,36 @@ import numpy as np
 
 from gapbench_leaderboard.scoring.study import FRACTIONS, Study
 from gapbench_leaderboard.statistics.configurations import numeric
-from gapbench_leaderboard.statistics.noise import BinomialNoise, TestNoise, joint_noise, noise_by_size
+from gapbench_leaderboard.statistics.noise import (
+    BinomialNoise,
+    ScaledNoise,
+    TestNoise,
+    joint_noise,
+    noise_by_size,
+)
 
 
-def noise_of(study: Study, correctness: Mapping[str, object] | None) -> tuple[TestNoise | None, int | None]:
+def noise_of(
+    study: Study, correctness: Mapping[str, object] | None, slopes: Mapping[str, float] | None = None
+) -> tuple[TestNoise | None, int | None]:
     """Test noise of a study and its smallest test size, where the tables tell them.
+
+    `slopes`: cell -> by how much its target changes with its test error, where that is not 1.
+
+    Returns:
+        The noise and the size; None for what the tables do not tell.
+    """
+    noise, size = _of_test_error(study, correctness)
+    if noise is not None and slopes:
+        factor = np.array([slopes.get(str(cell), 1.0) for cell in study.networks["cell"]])
+        noise = ScaledNoise(noise, factor)
+    return noise, size
+
+
+def _of_test_error(
+    study: Study, correctness: Mapping[str, object] | None
+) -> tuple[TestNoise | None, int | None]:
+    """Noise of the test errors.
 
     With per-example correctness test examples are drawn jointly for all networks with as many of them. Without
     it test errors are independent binomials of `test_size`: around `test_error` where the table has it, around

@@ -29,6 +29,7 @@ def score_population(
     *,
     targets: Sequence[str] = ("gap",),
     axes: Sequence[str],
+    problem: Sequence[str] = (),
     seed_column: str = "seed",
     replicates: int = 1000,
     seed: int = 0,
@@ -41,6 +42,7 @@ def score_population(
     pair_replicates: int = 200,
     prediction_replicates: int = 50,
     workers: int | None = None,
+    noise_slopes: Mapping[str, Mapping[str, float]] | None = None,
 ) -> pd.DataFrame:
     """Score every proxy by every target.
 
@@ -57,6 +59,9 @@ def score_population(
             only the estimator `repeatability` uses.
         targets: columns to be predicted.
         axes: hyper-parameters of the grid; `family` and `width` identify configurations as well.
+        problem: those of the axes that change the data learned from (training size, label noise, data seed).
+            Networks of a task that agree on them are of one problem; the headline and all estimators within
+            families compare only such. None: each task is one problem.
         seed_column: the network's seed; two networks of one configuration must not share it.
         replicates: bootstrap samples of configurations for rank coefficients.
         seed: of the bootstrap; the same tables and seed give the same scores.
@@ -66,13 +71,15 @@ def score_population(
             ranked networks need it, or none; without it test errors are independent binomials.
         higher_means: the direction of each proxy, "worse" (a larger value predicts a larger target; the
             default) or "better" (the value is negated before it is scored).
-        strata: columns of the within-stratum tau; family and width if not given.
-        given: columns held fixed by partial tau; family and log(parameters) if not given.
+        strata: columns of the within-stratum tau, beside problem and family; the width if not given.
+        given: columns held fixed by partial tau, beside problem and family; log(parameters) if not given.
         baselines: measured proxies that are set apart from the others: they have no rank, and are not counted
             among the proxies that are better than another.
         pair_replicates: of mutual information, sign error, ceilings, calibration, precision and regret.
         prediction_replicates: of incremental information and transport.
         workers: threads; the number of usable processors if not given.
+        noise_slopes: for a target that does not change one to one with the test error, cell -> by how much it does:
+            1 - rho k / (k - 1) for `gap_noisy`.
         ranked_status: statuses of the networks that are ranked.
 
     Returns:
@@ -85,7 +92,7 @@ def score_population(
         TableError: for missing columns, duplicated cells, seeds or measurements, measurements of unknown
             cells, text where numbers are needed, or an unknown direction.
     """
-    check_tables(population, measurements, targets, axes)
+    check_tables(population, measurements, targets, axes, problem)
     require_columns(population, [*(strata or ()), *(given or ())])
     _refuse_shared_seeds(population, axes, seed_column)
     settings = Settings(
@@ -99,14 +106,23 @@ def score_population(
     first, second = split_repeats(measurements)
     values = measured(population, first, proxies, higher_means)
     repeats = measured(population, second, sorted(map(str, second["proxy"].unique())), higher_means)
-    tables = Tables(population, first, values, axes, ranked_status)
+    tables = Tables(population, first, values, axes, ranked_status, problem)
     frames = []
     for target in targets:
         found = []
         for study in studies(
-            population, values, repeats, target, axes, ranked_status, strata, given, seed_column or ""
+            population,
+            values,
+            repeats,
+            target,
+            axes,
+            ranked_status,
+            strata,
+            given,
+            seed_column or "",
+            problem,
         ):
-            noise, test_size = noise_of(study, correctness)
+            noise, test_size = noise_of(study, correctness, (noise_slopes or {}).get(target))
             made = study.with_proxies(baselines_of(study, seed))
             found.append(replace(made, noise=noise, test_size=test_size))
         competing = [proxy for proxy in proxies if proxy not in set(map(str, baselines))]
@@ -121,9 +137,10 @@ def ranking(
     """The proxies in the order of the board: by rank, then by the headline; unranked rows last.
 
     Returns:
-        Columns `rank` (1 + number of proxies significantly better, baselines not counted; NaN for baselines
-        and for proxies that cover less than 90 % of the networks), `proxy`, `value`, `low`, `high`, `models`,
-        `coverage`, `p_random`, `unreliable`, `baseline`.
+        Columns `rank` (1 + number of proxies that are better, baselines not counted; NaN for baselines and for
+        proxies that cover less than 90 % of the networks), `proxy`, `value`, `low`, `high`, `models`, `coverage`,
+        `p_random`, `unreliable`, `baseline`, `rank_low` and `rank_high` (the ranks that it may have: a simultaneous
+        confidence set of 95 %; those of `rank_low` 1 may be the best).
 
     Raises:
         TableError: if columns are missing or the scores hold no such target, task or family.
@@ -137,7 +154,7 @@ def ranking(
         raise TableError(
             f"the scores hold no {estimator!r} of target {target!r}, task {task!r}, family {family!r}"
         )
-    for name in ("rank", "coverage", "p_random", "unreliable"):
+    for name in ("rank", "rank_low", "rank_high", "coverage", "p_random", "unreliable"):
         column = chosen[chosen["estimator"] == name].set_index("proxy")["value"]
         head[name] = column.reindex(head.index)
     head["unreliable"] = head["unreliable"].fillna(0).astype(bool)
@@ -146,6 +163,7 @@ def ranking(
         ["rank", "value", "proxy"], ascending=[True, False, True], na_position="last", kind="stable"
     )
     numbers = ["value", "low", "high", "models", "coverage", "p_random", "unreliable", "baseline"]
+    numbers += ["rank_low", "rank_high"]
     return table.reindex(columns=["rank", "proxy", *numbers]).reset_index(drop=True)
 
 

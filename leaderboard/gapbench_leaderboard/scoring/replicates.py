@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from gapbench_leaderboard.scoring.study import Study
 from gapbench_leaderboard.statistics.configurations import axis_codes, group_codes, means
-from gapbench_leaderboard.statistics.dyads import Dyads
 from gapbench_leaderboard.statistics.granulated import (
     Cells,
     axis_cells,
@@ -19,10 +18,9 @@ from gapbench_leaderboard.statistics.granulated import (
     cell_mean_replicates,
     signs_over_axes,
 )
-from gapbench_leaderboard.statistics.grouped import GroupedTau, Groups, grouped
-from gapbench_leaderboard.statistics.pair_lists import PairList, count_dyads
-from gapbench_leaderboard.statistics.pairs import Multiplicities, PairCounts, lay_out, order_of, tied_pairs
-from gapbench_leaderboard.statistics.partial import is_quantity, matched_pairs, tau_b_error
+from gapbench_leaderboard.statistics.grouped import GroupedTau, Groups, equal_mean, grouped, of_families
+from gapbench_leaderboard.statistics.matched import MatchedFamilies
+from gapbench_leaderboard.statistics.pairs import Multiplicities, PairCounts, lay_out, order_of
 from gapbench_leaderboard.statistics.rank import spearman_replicates
 from gapbench_leaderboard.statistics.resampling import (
     deletion_numbers,
@@ -30,15 +28,7 @@ from gapbench_leaderboard.statistics.resampling import (
     draw_configurations,
     generator,
 )
-from gapbench_leaderboard.statistics.signs import FEW_SIGNS, Signs, disjoint_pairs, in_groups, weighted
-
-
-@dataclass(frozen=True)
-class FamilyTau:
-    """tau-b and pair weights of each family of a study, arrays of shape (families, entries)."""
-
-    tau: NDArray[np.float64]
-    weight: NDArray[np.float64]
+from gapbench_leaderboard.statistics.signs import Signs, in_groups, weighted
 
 
 @dataclass(frozen=True)
@@ -87,7 +77,8 @@ class Replicates:
     _axis_cells: dict[bytes, dict[str, Cells]] = field(default_factory=dict)
     _grid_codes: dict[bytes, NDArray[np.int64]] = field(default_factory=dict)
     _target_means: dict[bytes, NDArray[np.float64]] = field(default_factory=dict)
-    _matched: dict[bytes, tuple[PairList, Multiplicities, Dyads, Signs]] = field(default_factory=dict)
+    matched: dict[bytes, MatchedFamilies] = field(default_factory=dict)
+    """Pairs that partial tau is taken over, for each set of networks."""
     _signs: dict[tuple[str, bytes, int | None], Signs | None] = field(default_factory=dict)
 
     @cached_property
@@ -126,7 +117,13 @@ class Replicates:
         return np.isfinite(self.study.proxies[proxy])
 
     def groups(self, kind: str, mask: NDArray[np.bool_]) -> Groups:
-        """The networks in `mask` split by "task" (one group), "family", "stratum", or "axis:<name>"."""
+        """The networks in `mask` split by "task" (one group), "family", "problem", "stratum", or "axis:<name>".
+
+        The last three lie within (problem, family).
+
+        Returns:
+            The groups, the same object for the same kind and networks.
+        """
         key = (kind, mask.tobytes())
         if key not in self._groups:
             index = np.flatnonzero(mask)
@@ -136,13 +133,30 @@ class Replicates:
         return self._groups[key]
 
     def signs(self, kind: str, mask: NDArray[np.bool_], only: int | None = None) -> Signs | None:
-        """The signs of tau within the groups of a kind, or within `only` one; None if none can be ranked."""
+        """The signs of tau over the groups of a kind, or within `only` one; None if none can be ranked."""
         key = (kind, mask.tobytes(), only)
         if key not in self._signs:
             own = self.study.configuration[np.flatnonzero(mask)]
             members = self.groups(kind, mask).ranked(only) if mask.any() else []
             self._signs[key] = in_groups(members, own)
         return self._signs[key]
+
+    def signs_within(self, kind: str, mask: NDArray[np.bool_], family: int | None = None) -> Signs | None:
+        """The signs that the equal mean over families of `within` rests on, or those of one family."""
+        if not mask.any():
+            return None
+        groups, of_group = self.groups(kind, mask), self.family_of(kind, mask)
+        own = self.study.configuration[np.flatnonzero(mask)]
+        parts = []
+        for number in range(len(self.study.family_names)) if family is None else (family,):
+            key = (f"within {kind}", mask.tobytes(), number)
+            if key not in self._signs:
+                chosen = zip(groups.members, groups.target, of_group)
+                self._signs[key] = in_groups(
+                    [index for index, order, f in chosen if f == number and order.levels > 1], own
+                )
+            parts.append(self._signs[key])
+        return weighted(parts)
 
     def counts(self, proxy: str, kind: str, mask: NDArray[np.bool_]) -> list[PairCounts]:
         """Pair counts of a proxy in each group, over the networks in `mask` (which it must have measured)."""
@@ -157,24 +171,30 @@ class Replicates:
         groups = self.groups(kind, mask).groups
         return grouped(groups, self.counts(proxy, kind, mask), "a" if variant == "a" else "b")
 
-    def headline(self, proxy: str, mask: NDArray[np.bool_]) -> FamilyTau:
-        """tau-b of a proxy in each family, over the networks in `mask` (which it must have measured)."""
-        shape = (len(self.study.family_names), self.entries)
-        tau, weight = np.full(shape, np.nan), np.zeros(shape)
-        if mask.any():
-            groups = self.groups("family", mask).groups
-            found = grouped(groups, self.counts(proxy, "family", mask), "b")
-            tau[found.groups], weight[found.groups] = found.tau, found.weight
-        return FamilyTau(tau, weight)
+    def within(self, proxy: str, kind: str, mask: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """tau-b of a proxy in each family, pooled by pairs over the groups of a kind that lie within it.
 
-    def headline_weight(self) -> NDArray[np.float64]:
-        """Pair weights of the families over all networks, shape (families, entries)."""
-        groups = self.groups("family", np.ones(self.study.size, dtype=bool))
-        weight = np.zeros((len(self.study.family_names), self.entries))
-        for number, target, drawn in zip(groups.groups, groups.target, groups.multiplicities):
-            pairs = drawn.pairs()
-            weight[number] = np.where(pairs > tied_pairs(target, drawn), pairs, 0)
-        return weight
+        Args:
+            proxy: its name.
+            kind: "problem", "stratum" or "axis:<name>".
+            mask: the networks that count, which the proxy must have measured.
+
+        Returns:
+            shape (families, entries); a group in which the proxy is constant counts 0; NaN for families in which
+            no group can be ranked.
+        """
+        if not mask.any():
+            return np.full((len(self.study.family_names), self.entries), np.nan)
+        found = grouped(self.groups(kind, mask).groups, self.counts(proxy, kind, mask), "b")
+        return of_families(found, self.family_of(kind, mask), len(self.study.family_names))
+
+    def family_of(self, kind: str, mask: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """The family that each group of a kind lies in, shape (groups,)."""
+        return self.groups(kind, mask).named(self.study.family[np.flatnonzero(mask)])
+
+    def headline(self, proxy: str, mask: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """tau-b of a proxy within (problem, family), pooled by pairs over problems; shape (families, entries)."""
+        return self.within(proxy, "problem", mask)
 
     def spearman(self, proxy: str, kind: str) -> dict[int, NDArray[np.float64]]:
         """Spearman's rho in each group."""
@@ -188,42 +208,24 @@ class Replicates:
         }
 
     def against(self, proxy: str, other: NDArray[np.float64]) -> tuple[NDArray[np.float64], Signs | None]:
-        """Pair-weighted tau-b within families of a proxy with another vector than the target, and its signs."""
+        """The headline of a proxy with another vector in the target's place, shape (entries,), and its signs."""
         mask = self.measured(proxy) & np.isfinite(other)
         if not mask.any():
             return np.full(self.entries, np.nan), None
         index = np.flatnonzero(mask)
-        groups = Groups.of(self.study.family[index], other[index], self.multiplicities.select(index))
-        signs = in_groups(groups.ranked(), self.study.configuration[index])
-        return groups.tau(self.study.proxies[proxy][index], "b").mean(), signs
-
-    def partial(self, proxy: str) -> ReplicatedEstimate | None:
-        """tau-b over the pairs matched on the columns held fixed; None without such columns."""
-        if not self.study.given:
-            return None
-        mask = self.measured(proxy)
-        for column in self.study.given:
-            if is_quantity(self.study.networks[column]):
-                mask = mask & np.isfinite(
-                    self.study.networks[column].to_numpy(dtype=np.float64, na_value=np.nan)
-                )
-        key = mask.tobytes()
-        index = np.flatnonzero(mask)
-        if key not in self._matched:
-            pairs = matched_pairs(self.study.networks.iloc[index], self.study.given)
-            codes, own = np.unique(self.study.configuration[index], return_inverse=True)
-            own = own.reshape(-1)
-            dyads = Dyads.of(own[pairs.first], own[pairs.second], len(codes))
-            self._matched[key] = (
-                pairs,
-                self.of_configurations.select(codes),
-                dyads,
-                _matched_signs(pairs, dyads),
-            )
-        pairs, drawn, dyads, signs = self._matched[key]
-        x, y = self.study.proxies[proxy][index], self.study.target[index]
-        values, error = count_dyads(x, y, pairs, dyads, drawn).tau_b(), tau_b_error(x, y, pairs, dyads)
-        return ReplicatedEstimate(values, error, signs=signs)
+        groups = Groups.of(self.codes("problem")[index], other[index], self.multiplicities.select(index))
+        family = groups.named(self.study.family[index])
+        found = groups.tau(self.study.proxies[proxy][index], "b")
+        ranked = [
+            [
+                own
+                for own, order, f in zip(groups.members, groups.target, family)
+                if f == number and order.levels > 1
+            ]
+            for number in np.unique(family)
+        ]
+        signs = weighted([in_groups(own, self.study.configuration[index]) for own in ranked])
+        return equal_mean(of_families(found, family, len(self.study.family_names))), signs
 
     def means(self, proxy: str, family: int | None = None) -> ConfigurationMeans:
         """Means over seeds, of all configurations or those of a family."""
@@ -303,11 +305,20 @@ class Replicates:
             return np.zeros(self.study.size, dtype=np.int64)
         if kind == "family":
             return self.study.family
+        if kind == "problem":
+            return self._within_problem(())
         if kind == "stratum":
-            return group_codes(axis_codes(self.study.networks, self.study.strata))
+            return self._within_problem(self.study.strata)
         if kind.startswith("axis:"):
-            return group_codes(axis_codes(self.study.networks, [kind.removeprefix("axis:")]))
+            return self._within_problem([kind.removeprefix("axis:")])
         raise ValueError(f"unknown kind of group {kind!r}")
+
+    def _within_problem(self, columns: Sequence[str]) -> NDArray[np.int64]:
+        """Networks of equal problem and family that agree on the columns as well."""
+        study = self.study
+        return group_codes(
+            np.column_stack([study.problem, study.family, axis_codes(study.networks, list(columns))])
+        )
 
 
 def mean_of(values: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
@@ -315,12 +326,7 @@ def mean_of(values: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
     defined = [array for array in values if np.isfinite(array[0])]
     if not defined:
         return np.full(len(values[0]) if values else 1, np.nan)
-    stacked = np.stack(defined)
-    present = np.isfinite(stacked)
-    number = present.sum(axis=0)
-    total = np.where(present, stacked, 0.0).sum(axis=0)
-    mean: NDArray[np.float64] = np.divide(total, number, out=np.full(len(total), np.nan), where=number > 0)
-    return mean
+    return equal_mean(np.stack(defined))
 
 
 def mean_estimate(estimates: Sequence[ReplicatedEstimate]) -> ReplicatedEstimate:
@@ -331,14 +337,6 @@ def mean_estimate(estimates: Sequence[ReplicatedEstimate]) -> ReplicatedEstimate
     models = sum(known) if len(known) == len(estimates) else None
     signs = weighted([estimate.signs for estimate in estimates if np.isfinite(estimate.values[0])])
     return ReplicatedEstimate(mean_of([estimate.values for estimate in estimates]), error, models, signs)
-
-
-def _matched_signs(pairs: PairList, dyads: Dyads) -> Signs:
-    """The signs of a coefficient over matched pairs; where they are many, half of the configurations pair up."""
-    count = len(pairs.first)
-    few = count < FEW_SIGNS
-    disjoint = disjoint_pairs(dyads.first, dyads.second) if few else dyads.configurations // 2
-    return Signs(count, max(1, disjoint), count)
 
 
 def _members(axes: Iterable[Cells]) -> NDArray[np.int64]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from gapbench_leaderboard.scoring.replicates import Replicates, mean_of
 from gapbench_leaderboard.scoring.study import Study
-from gapbench_leaderboard.statistics.grouped import pair_weighted
+from gapbench_leaderboard.statistics.grouped import equal_mean
 from gapbench_leaderboard.statistics.infinitesimal import LinearPart
 from gapbench_leaderboard.statistics.intervals import Sampling
 from gapbench_leaderboard.statistics.resampling import MOST_DELETIONS
@@ -126,10 +126,10 @@ class StudySet:
         return [part for part in self.parts if proxy in part.study.proxies]
 
     def headline(self, proxy: str, scope: Scope, other: str | None = None) -> NDArray[np.float64]:
-        """Pair-weighted tau-b within (task, family), averaged over the tasks of the scope.
+        """tau-b within (problem, family): by pairs over the problems of a family, families equally, then tasks.
 
-        With `other`, only networks that both proxies measured count. Tasks in which nothing can be ranked are
-        left out of the mean; a task that drops out of a replicate drops out of that replicate's mean.
+        With `other`, only networks that both proxies measured count. Families and tasks in which nothing can be
+        ranked are left out of the mean; one that drops out of a replicate drops out of that replicate's mean.
 
         Returns:
             shape (entries,).
@@ -150,7 +150,7 @@ class StudySet:
             for part, mask in zip(chosen, masks):
                 found = part.headline(proxy, mask)
                 family = family_slice(part, scope)
-                tasks.append(pair_weighted(found.tau[family], found.weight[family]))
+                tasks.append(equal_mean(found[family]))
             self._headline[key] = mean_of(tasks) if tasks else np.full(self.length, np.nan)
         return self._headline[key]
 
@@ -164,7 +164,8 @@ class StudySet:
             names = part.study.family_names
             if scope.family and scope.family not in names:
                 continue
-            tasks.append(part.signs("family", mask, names.index(scope.family) if scope.family else None))
+            family = names.index(scope.family) if scope.family else None
+            tasks.append(part.signs_within("problem", mask, family))
         return weighted(tasks)
 
     @property

@@ -22,7 +22,7 @@ DIRECTIONS = ("worse", "better")
 REQUIRED_POPULATION = ("cell", "task", "status")
 REQUIRED_MEASUREMENTS = ("cell", "proxy", "value", "status")
 LOG_PARAMETERS = "log(parameters)"
-FRACTIONS = ("gap", "test_error")
+FRACTIONS = ("gap", "gap_noisy", "test_error")
 """Targets that are fractions of a test set, for which a test size means something."""
 
 
@@ -43,11 +43,13 @@ class Study:
     """Number of each network's configuration, 0..configurations-1."""
     family: NDArray[np.int64]
     family_names: tuple[str, ...]
+    problem: NDArray[np.int64]
+    """Number of each network's problem, 0..: networks of one number learned from the same data."""
     proxies: Mapping[str, NDArray[np.float64]]
     repeats: Mapping[str, NDArray[np.float64]]
     """A second, independent measurement of some proxies."""
     strata: tuple[str, ...]
-    """Columns within which nothing but the proxy should matter: family and width."""
+    """Columns within which, beside problem and family, nothing but the proxy should matter: the width."""
     given: tuple[str, ...]
     """Columns that partial tau holds fixed."""
     noise: TestNoise | None = None
@@ -64,23 +66,34 @@ class Study:
         """Number of configurations."""
         return int(self.configuration.max()) + 1 if self.size else 0
 
+    @property
+    def problems(self) -> int:
+        """Number of problems."""
+        return int(self.problem.max()) + 1 if self.size else 0
+
     def with_proxies(self, proxies: Mapping[str, NDArray[np.float64]]) -> Study:
         """The same study with further proxies; names that exist already keep their measured values."""
         return replace(self, proxies={**proxies, **self.proxies})
 
 
 def check_tables(
-    population: pd.DataFrame, measurements: pd.DataFrame, targets: Sequence[str], axes: Sequence[str]
+    population: pd.DataFrame,
+    measurements: pd.DataFrame,
+    targets: Sequence[str],
+    axes: Sequence[str],
+    problem: Sequence[str] = (),
 ) -> None:
     """Refuse tables that cannot be scored.
 
     Raises:
         TableError: missing columns, a cell that occurs twice, a proxy measured twice on a cell (with the same
-            `repeat`), measurements of unknown cells, or a string in place of a list of columns.
+            `repeat`), measurements of unknown cells, a string in place of a list of columns, or a column of the
+            problem that is no axis.
     """
     for name, value in (("targets", targets), ("axes", axes)):
         if isinstance(value, str):
             raise TableError(f"{name} must be a list of column names, not the string {value!r}")
+    check_problem(problem, axes)
     if not targets:
         raise TableError("at least one target is needed")
     require_columns(population, [*REQUIRED_POPULATION, *targets, *axes])
@@ -111,6 +124,21 @@ def check_tables(
         raise TableError(
             f"{len(unknown)} measurements are of cells that the population lacks, first {unknown.iloc[0]!r}"
         )
+
+
+def check_problem(problem: Sequence[str], axes: Sequence[str]) -> None:
+    """Refuse what cannot tell problems apart.
+
+    Raises:
+        TableError: for a string in place of a list, or a column that is no axis.
+    """
+    if isinstance(problem, str):
+        raise TableError(f"problem must be a list of column names, not the string {problem!r}")
+    for column in problem:
+        if column not in axes:
+            raise TableError(
+                f"{column!r} can tell problems apart only if it is one of the axes: {', '.join(map(str, axes))}"
+            )
 
 
 def orientation(proxies: Sequence[str], higher_means: Mapping[str, str] | None) -> dict[str, float]:
@@ -169,11 +197,13 @@ def studies(
     strata: Sequence[str] | None = None,
     given: Sequence[str] | None = None,
     seed_column: str = "",
+    problem: Sequence[str] = (),
 ) -> list[Study]:
     """One study per task, tasks in sorted order: networks of the ranked status with a finite target.
 
     `strata` defaults to family and width, `given` to family and the logarithm of the number of parameters,
-    each as far as the table has them.
+    each as far as the table has them. `problem` are the axes that change the data: networks that agree on them
+    are of one problem.
 
     Returns:
         Tasks without such a network have none.
@@ -205,6 +235,7 @@ def studies(
                 configuration=group_codes(axis_codes(networks, identifying(networks, axes))),
                 family=np.searchsorted(np.array(names, dtype=str), families.astype(str)).astype(np.int64),
                 family_names=names,
+                problem=group_codes(axis_codes(networks, list(problem))),
                 proxies={name: values[name].to_numpy()[order] for name in values.columns},
                 repeats={name: repeats[name].to_numpy()[order] for name in repeats.columns},
                 strata=tuple(c for c in ("family", "width") if c in columns)

@@ -13,9 +13,9 @@ from gapbench_leaderboard.intake.spelling import axis_values, own_order
 from gapbench_leaderboard.scoring.population_scores import score_population
 from gapbench_leaderboard.scoring.registry import estimators
 from gapbench_leaderboard.scoring.rows import COLUMNS
-from gapbench_leaderboard.scoring.study import FRACTIONS, LOG_PARAMETERS
+from gapbench_leaderboard.scoring.study import FRACTIONS, LOG_PARAMETERS, check_problem
 from gapbench_leaderboard.scoring.table_checks import check_names, refuse_large_targets, refuse_shared_seeds
-from gapbench_leaderboard.scoring.table_notes import notes, renamed_headings
+from gapbench_leaderboard.scoring.table_notes import notes, renamed_headings, unnamed_problem
 from gapbench_leaderboard.statistics.cells import NumberFormat
 from gapbench_leaderboard.statistics.configurations import (
     TableError,
@@ -38,6 +38,7 @@ def score_table(
     seed_column: str | None = None,
     test_size: int | None = None,
     *,
+    problem: Sequence[str] = (),
     strata: Sequence[str] | None = None,
     given: Sequence[str] | None = None,
     higher_means: Mapping[str, str] | None = None,
@@ -50,7 +51,8 @@ def score_table(
 ) -> pd.DataFrame:
     """Score the measures of any table of networks with all estimators.
 
-    The table is one task of one family: name a column of families in `strata` to look within them. The scores
+    The table is one task of one family: name a column of families in `strata` to look within them. It is one
+    problem, too, unless `problem` names the axes that change the data. The scores
     depend neither on the order of the rows nor on how the levels of axes are spelled ("NA" and "None" are
     levels like others). Words such as "NA" in a measure or in the target count as missing, and a note says so.
     Rows that equal another in every column are left out, unless a seed column is named.
@@ -63,6 +65,9 @@ def score_table(
         seed_column: the seeds, so that a row given twice is refused; without it equal axes mean further seeds.
         test_size: number of test examples behind the target, a fraction: needed by the robust sign error,
             `tau_true_gap` and the network ceiling.
+        problem: those of the axes that change the data learned from (training size, label noise, data seed): only
+            networks that agree on them are compared by the headline and by all that stands beside it but the pooled
+            coefficients. Not guessed: where an axis is called so and is not named, a note says that it can be.
         strata: columns of the within-stratum tau and the Simpson flag; without it the axis, if there is a
             single one. Every axis is held fixed by itself in any case (`tau_within:<axis>`).
         given: columns held fixed by partial tau.
@@ -86,6 +91,7 @@ def score_table(
     if strata is None and len(axes) == 1 and not isinstance(axes, str):
         strata = list(axes)
     check_names(frame, measures, target, axes, seed_column, test_size, strata, given, test_error)
+    check_problem(problem, axes)
     remarks = [*frame.attrs.get("notes", ()), *renamed_headings(frame)]
     style = frame.attrs.get("numbers")
     first = _without_copies(frame, axes, seed_column, remarks)
@@ -96,23 +102,19 @@ def score_table(
     values = {name: _exact(found) for name, found in columns.items()}
     remarks += _missing_words(frame, [name for name in given or () if name not in [*axes, *(strata or ())]])
     remarks += notes(frame, measures, target, axes, values)
+    remarks += unnamed_problem(frame, axes, problem)
     fixed = list(dict.fromkeys([*axes, *(strata or ()), *(given or ())]))
     compared = [values[target], *(values[name] for name in sorted(values, key=str) if name != target)]
     order = own_order(compared, [levels(frame[column], column) for column in fixed])
     frame = frame.iloc[order].reset_index(drop=True)
     values = {name: own[order] for name, own in values.items()}
     population, names = _population(frame, values, target, axes, strata, given, test_size, test_error)
-    population["cell"] = [f"{number:0{len(str(len(frame)))}d}" for number in range(len(frame))]
-    parts = [
-        pd.DataFrame({"cell": population["cell"], "proxy": str(name), "value": values[name], "status": "ok"})
-        for name in measures
-    ]
-    measurements = pd.concat(parts, ignore_index=True)
     scores = score_population(
         population,
-        measurements,
+        _measurements(population, values, measures),
         targets=[names.target],
         axes=[names.level[axis] for axis in axes],
+        problem=[names.level[axis] for axis in problem],
         seed_column="",
         replicates=replicates,
         seed=seed,
@@ -194,11 +196,22 @@ def _population(
         number = not found.unreadable and np.isfinite(found.values).any() and not _is_truth(frame[column])
         own = found.values if number else axis_values(frame[column], values[target]).to_numpy()
         made[names.given[column]] = own
-    made |= {"task": TASK, "status": "converged"}
+    cells = [f"{number:0{len(str(len(frame)))}d}" for number in range(len(frame))]
+    made |= {"task": TASK, "status": "converged", "cell": cells}
     if test_size is not None:
         made["test_size"] = test_size
         made["test_error"] = np.clip(values[test_error if test_error is not None else target], 0.0, 1.0)
     return pd.DataFrame(made, index=frame.index), names
+
+
+def _measurements(
+    population: pd.DataFrame, values: Mapping[str, NDArray[np.float64]], measures: Sequence[str]
+) -> pd.DataFrame:
+    parts = [
+        pd.DataFrame({"cell": population["cell"], "proxy": str(name), "value": values[name], "status": "ok"})
+        for name in measures
+    ]
+    return pd.concat(parts, ignore_index=True)
 
 
 def _is_truth(column: pd.Series) -> bool:

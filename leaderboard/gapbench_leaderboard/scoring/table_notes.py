@@ -13,6 +13,8 @@ from gapbench_leaderboard.statistics.cells import NumberFormat, is_missing, near
 from gapbench_leaderboard.statistics.configurations import axis_codes, group_codes
 
 FEW_LEVELS = 12
+DATA_AXES = ("label_noise", "train_size", "data_seed")
+"""Names of axes that change the data, in the suites of gapbench."""
 
 
 def notes(
@@ -109,3 +111,15 @@ def renamed_headings(frame: pd.DataFrame) -> list[str]:
                 f"{renamed[1]!r} so; both are what the file says, under names that only one of them had"
             )
     return found
+
+
+def unnamed_problem(frame: pd.DataFrame, axes: Sequence[str], problem: Sequence[str]) -> list[str]:
+    """Axes that sound as if they changed the data, where none is said to."""
+    varied = [axis for axis in axes if len(np.unique(axis_codes(frame, [axis]))) > 1]
+    found = [str(axis) for axis in varied if str(axis).lower() in DATA_AXES]
+    if problem or not found:
+        return []
+    return [
+        f"axis {', '.join(found)}: sounds as if it changed the data that networks learned from; if so, name it as "
+        "part of the problem (--problem), so that only networks of the same data are compared"
+    ]

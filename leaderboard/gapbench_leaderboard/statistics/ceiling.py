@@ -26,7 +26,10 @@ class Ceilings:
 
 
 def reliability(
-    target: NDArray[np.float64], noise: NDArray[np.float64], weight: NDArray[np.float64]
+    target: NDArray[np.float64],
+    noise: NDArray[np.float64],
+    weight: NDArray[np.float64],
+    group: NDArray[np.int64] | None = None,
 ) -> NDArray[np.float64]:
     """Share of the variance among measured targets that is the true targets', in [0, 1]; shape (samples,).
 
@@ -34,11 +37,20 @@ def reliability(
         target: shape (networks,).
         noise: draws of the test noise, shape (draws, networks).
         weight: multiplicities of the networks in several samples, shape (samples, networks).
+        group: of each network, shape (networks,): variances then are those within groups, pooled by pairs.
 
     Returns:
-        NaN for samples of fewer than two networks or of constant targets.
+        NaN for samples of fewer than two networks (in each group) or of constant targets.
     """
-    measured, of_noise = _unbiased(target[None, :], weight)[0], _unbiased(noise, weight).mean(axis=0)
+    groups = np.zeros(len(target), dtype=np.int64) if group is None else group
+    measured, of_noise = np.zeros(len(weight)), np.zeros(len(weight))
+    for number in np.unique(groups):
+        own = groups == number
+        total = weight[:, own].sum(axis=1)
+        pairs = total**2 - (weight[:, own] ** 2).sum(axis=1)
+        some = pairs > 0
+        measured[some] += (pairs * _unbiased(target[None, own], weight[:, own])[0])[some]
+        of_noise[some] += (pairs * _unbiased(noise[:, own], weight[:, own]).mean(axis=0))[some]
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.where(measured > 0, np.clip(1.0 - of_noise / measured, 0.0, 1.0), np.nan)
 

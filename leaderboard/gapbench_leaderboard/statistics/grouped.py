@@ -1,4 +1,4 @@
-"""tau within groups (families, strata), in every bootstrap replicate, and its pair-weighted mean."""
+"""tau within groups, in every bootstrap replicate: by pairs over the groups of a family, families equally."""
 
 from __future__ import annotations
 
@@ -48,6 +48,38 @@ def pair_weighted(tau_values: NDArray[np.float64], weight: NDArray[np.float64]) 
     return result
 
 
+def of_families(found: GroupedTau, family: NDArray[np.int64], families: int) -> NDArray[np.float64]:
+    """tau of each family: the pair-weighted mean over its groups.
+
+    Args:
+        found: tau of the groups.
+        family: number of the family that each group lies in, shape (groups,).
+        families: how many there are.
+
+    Returns:
+        shape (families, replicates); NaN where no group of a family can be ranked: its target is constant in each,
+        or it has fewer than two members in each.
+    """
+    result = np.full((families, found.tau.shape[1]), np.nan)
+    for number in np.unique(family):
+        own = family == number
+        result[number] = pair_weighted(found.tau[own], found.weight[own])
+    return result
+
+
+def equal_mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Mean over the first axis, each row counting alike, however many pairs it rests on.
+
+    Returns:
+        shape (replicates,): over the rows that are defined in a replicate; NaN where none is.
+    """
+    defined = np.isfinite(values)
+    number = defined.sum(axis=0)
+    total = np.where(defined, values, 0.0).sum(axis=0)
+    mean: NDArray[np.float64] = np.divide(total, number, out=np.full(total.shape, np.nan), where=number > 0)
+    return mean
+
+
 @dataclass(frozen=True)
 class Groups:
     """The members of each group with the target's order and the multiplicities, ready for many proxies."""
@@ -88,6 +120,10 @@ class Groups:
             for number, index, target in zip(self.groups, self.members, self.target)
             if target.levels > 1 and (only is None or number == only)
         ]
+
+    def named(self, of_members: NDArray[np.int64]) -> NDArray[np.int64]:
+        """What all members of a group share, `of_members` of shape (members,), for each group."""
+        return np.array([of_members[index[0]] for index in self.members], dtype=np.int64)
 
     def tau(self, proxy: NDArray[np.float64], variant: Variant) -> GroupedTau:
         """tau of the proxy in each group."""

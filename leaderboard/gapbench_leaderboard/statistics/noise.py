@@ -79,6 +79,28 @@ class JointNoise:
 
 
 @dataclass(frozen=True)
+class ScaledNoise:
+    """The noise of a target that moves with the test error by a factor of its own for each network."""
+
+    noise: TestNoise
+    factor: NDArray[np.float64]
+    """Shape (networks,)."""
+
+    @property
+    def joint(self) -> bool:
+        """See `TestNoise.joint`."""
+        return self.noise.joint
+
+    def draw(self, random: np.random.Generator, draws: int) -> NDArray[np.float64]:
+        """See `TestNoise.draw`."""
+        return self.noise.draw(random, draws) * self.factor
+
+    def select(self, index: NDArray[np.intp]) -> ScaledNoise:
+        """The noise of a part of the networks."""
+        return ScaledNoise(self.noise.select(index), self.factor[index])
+
+
+@dataclass(frozen=True)
 class SeveralTestSets:
     """Networks on test sets of different sizes: examples are drawn jointly within a set, sets independently."""
 

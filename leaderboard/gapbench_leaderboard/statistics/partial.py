@@ -57,13 +57,31 @@ def is_quantity(series: pd.Series) -> bool:
     return pd.api.types.is_numeric_dtype(series) and not pd.api.types.is_bool_dtype(series)
 
 
-def matched_pairs(frame: pd.DataFrame, given: Sequence[str], tolerance: float = TOLERANCE) -> PairList:
-    """All unordered pairs of rows (by position) that are matched on `given`; all pairs if it is empty."""
+def matched_pairs(
+    frame: pd.DataFrame,
+    given: Sequence[str],
+    tolerance: float = TOLERANCE,
+    group: NDArray[np.int64] | None = None,
+) -> PairList:
+    """All unordered pairs of rows (by position) that are matched on `given`; all pairs if it is empty.
+
+    With `group`, shape (rows,), only pairs within a group, one group after the other; standard deviations are those
+    over all rows.
+
+    Returns:
+        The pairs.
+
+    Raises:
+        ValueError: for a negative tolerance.
+    """
     if tolerance < 0:
         raise ValueError(f"tolerance must not be negative, not {tolerance}")
     quantities = [column for column in given if is_quantity(frame[column])]
     exact = [column for column in given if column not in quantities]
-    blocks = group_codes(axis_codes(frame, exact)) if len(frame) else np.zeros(0, dtype=np.int64)
+    blocks = np.zeros(0, dtype=np.int64)
+    if len(frame):
+        own = np.zeros(len(frame), dtype=np.int64) if group is None else group
+        blocks = group_codes(np.column_stack([own, axis_codes(frame, exact)]))
     values = [numeric(frame, column) for column in quantities]
     reach = [tolerance * float(value.std()) * (1 + 1e-12) if len(value) else 0.0 for value in values]
     first: list[NDArray[np.int32]] = [np.zeros(0, dtype=np.int32)]
@@ -86,21 +104,27 @@ def matched_pairs(frame: pd.DataFrame, given: Sequence[str], tolerance: float = 
     return PairList(np.concatenate(first), np.concatenate(second))
 
 
-def tau_b_error(x: NDArray[np.float64], y: NDArray[np.float64], pairs: PairList, dyads: Dyads) -> float:
-    """Standard error of tau-b over the listed pairs, whose configurations `dyads` holds.
+def tau_b_influence(
+    x: NDArray[np.float64], y: NDArray[np.float64], pairs: PairList
+) -> tuple[float, NDArray[np.float64]]:
+    """tau-b over the listed pairs, and the derivative of it by the weight of each pair, shape (pairs,).
 
-    The influence of a pair is the derivative of D / sqrt(U_x U_y) by its weight, where D sums
-    sign(dx) sign(dy) and U counts the pairs untied in x, in y.
+    Of D / sqrt(U_x U_y), where D sums sign(dx) sign(dy) and U counts the pairs untied in x, in y.
 
     Returns:
-        The error; NaN if undefined.
+        Value and influences; NaN and zeros if undefined.
     """
     dx = np.sign(x[pairs.first] - x[pairs.second])
     dy = np.sign(y[pairs.first] - y[pairs.second])
     in_x, in_y = float(np.abs(dx).sum()), float(np.abs(dy).sum())
     if in_x == 0 or in_y == 0:
-        return float("nan")
+        return float("nan"), np.zeros(len(dx))
     scale = np.sqrt(in_x * in_y)
     value = float(dx @ dy) / scale
-    influence = dx * dy / scale - 0.5 * value * (np.abs(dx) / in_x + np.abs(dy) / in_y)
-    return dyads.standard_error(influence)
+    return value, dx * dy / scale - 0.5 * value * (np.abs(dx) / in_x + np.abs(dy) / in_y)
+
+
+def tau_b_error(x: NDArray[np.float64], y: NDArray[np.float64], pairs: PairList, dyads: Dyads) -> float:
+    """Standard error of tau-b over the listed pairs, whose configurations `dyads` holds; NaN if undefined."""
+    value, influence = tau_b_influence(x, y, pairs)
+    return dyads.standard_error(influence) if np.isfinite(value) else float("nan")

@@ -97,6 +97,24 @@ def in_groups(members: Sequence[NDArray[np.intp]], configuration: NDArray[np.int
     return Signs(found.pairs, max(1.0, found.disjoint * share), found.total)
 
 
+def between(group: NDArray[np.int64], configuration: NDArray[np.int64]) -> Signs | None:
+    """The signs of tau over the pairs of networks of different groups, both of shape (networks,).
+
+    Of n configurations, of which the largest group has m, min(floor(n / 2), n - m) pairs of different groups are
+    disjoint.
+
+    Returns:
+        The signs; None without such a pair.
+    """
+    sizes = np.unique(group, return_counts=True)[1]
+    pairs = (len(group) ** 2 - int((sizes**2).sum())) // 2
+    if not pairs:
+        return None
+    distinct = np.unique(np.column_stack([group, configuration]), axis=0)[:, 0]
+    largest = int(np.unique(distinct, return_counts=True)[1].max())
+    return Signs(pairs, min(len(distinct) // 2, len(distinct) - largest), pairs)
+
+
 def disjoint_pairs(first: NDArray[np.int64], second: NDArray[np.int64]) -> int:
     """Number of pairs of configurations, taken in their order, that share none with those taken before."""
     taken: set[int] = set()

@@ -19,6 +19,7 @@ TASK = TaskEntry(
     f"{__name__}:load_cifar10",
     "CIFAR-10, 32 x 32 colour, 10 classes, 10,000 test images",
     "cifar10",
+    classes=10,
 )
 
 

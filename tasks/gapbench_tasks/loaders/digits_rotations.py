@@ -18,6 +18,7 @@ TASK = TaskEntry(
     "digits_rotations",
     f"{__name__}:load_digits_rotations",
     "scikit-learn's bundled 8 x 8 digits, rotated; needs no download",
+    classes=10,
 )
 
 

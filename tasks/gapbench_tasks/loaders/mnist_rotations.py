@@ -16,6 +16,7 @@ TASK = TaskEntry(
     f"{__name__}:load_mnist_rotations",
     "MNIST, every image at one fixed random angle, 10,000 test images",
     "mnist",
+    classes=10,
 )
 
 

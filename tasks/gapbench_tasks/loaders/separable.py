@@ -28,6 +28,7 @@ TASK = TaskEntry(
     "separable",
     f"{__name__}:load_separable",
     "synthetic, linearly separable through the origin with a known margin",
+    classes="num_classes",
 )
 
 

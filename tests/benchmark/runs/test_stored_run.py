@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 import gapbench
+from gapbench.runs.entry import ScoreRow
 from gapbench.runs.store import Store
+from gapbench.submission.verifying import claim_of
 
 STORED = Path(__file__).parent / "stored"
 TABLES = ("population", "measurements", "scores")
@@ -33,6 +35,21 @@ def test_a_stored_run_opens(folder: Path) -> None:
     assert [entry.label for entry in run.entries] == ["entry_norm"]
     assert run.identity.fingerprint == "b9ddf03fb8bda2d3"
     assert not run.failures
+
+
+def test_an_entry_scored_by_an_earlier_headline_is_compared_by_that_of_today(folder: Path) -> None:
+    """Its claim stays as it was written; what is compared with fresh networks is what the run scores now."""
+    (entry,) = gapbench.open_run(folder).entries
+    rows = expanded("scores.csv").decode().splitlines()
+    own = [row.split(",") for row in rows if row.startswith(",,gap,entry_norm,tau,")]
+    value, low, high = (float(cell) for cell in own[0][5:8])
+    now = claim_of(entry, folder)
+    assert (now.value, now.low, now.high) == (value, low, high)
+    assert entry.claimed.value != value
+    today = replace(
+        entry, scores=(*entry.scores, ScoreRow(target="gap", estimator="beats_random", value=1.0))
+    )
+    assert claim_of(today, folder) == entry.claimed
 
 
 def estimators(table: list[str]) -> set[str]:

@@ -25,6 +25,13 @@ def test_a_proxy_that_follows_the_width_is_told_so(capsys, tau):
     assert "may be the width" in second
 
 
+def test_a_rank_comes_with_the_ranks_that_it_may_have(capsys):
+    known = entry(tau_b=0.5)
+    known.scores += (ScoreRow(target="gap", estimator="rank", value=3.0, low=1.0, high=6.0),)
+    _beside(known)
+    assert capsys.readouterr().out == "Beside it: rank 3, between 1 and 6, pooled 0.500.\n"
+
+
 def test_what_is_not_defined_is_not_named(capsys):
     _beside(entry(tau_within=float("nan"), tau_b=0.5, tau_with_width=-0.79))
     assert capsys.readouterr().out == "Beside it: pooled 0.500, with the width itself -0.790.\n"

@@ -51,6 +51,7 @@ interface Entry {
   invariances?: string[];
   audit?: AuditResult[];
   audit_mark?: string;
+  verdicts?: Record<string, string[]>;
 }
 
 /** A column of the ranking (columns.py). */
@@ -128,6 +129,8 @@ interface RankingRow {
   entry: Entry;
   baseline: boolean;
   rank: number | null;
+  rankLow: number | null;
+  rankHigh: number | null;
   tau: number | null;
   low: number | null;
   high: number | null;

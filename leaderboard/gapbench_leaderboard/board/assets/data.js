@@ -84,6 +84,8 @@ function ranking(target, task, family) {
       high: scores.high[row],
       models: scores.models[row],
       rank: score(index, "rank", proxy),
+      rankLow: score(index, "rank", proxy, "low"),
+      rankHigh: score(index, "rank", proxy, "high"),
       coverage: score(index, "coverage", proxy),
       seconds: score(everywhere, "seconds", proxy),
       limits: (/** @type {string} */ name) => { const row = scoreRow(index, name, proxy); return row < 0 ? "" : interval(scores.low[row], scores.high[row]); },

@@ -145,6 +145,7 @@ function drawDetail() {
   if (entry.measured_on && entry.measured_on.fingerprint) fact("measured on", `population ${entry.measured_on.fingerprint}${entry.measured_on.networks ? `, ${plural(entry.measured_on.networks, "network")}` : ""}`);
   if (entry.sandbox) fact("measured in", entry.sandbox);
   if (entry.doubts) fact("beware", Object.values(entry.doubts.marks).join("; "));
+  fact("verdict", entry.verdicts && (entry.verdicts[state.target] || []).join("; "));
   fact("invariant to", entry.invariances && entry.invariances.join(", "));
   for (const result of entry.audit || []) fact("audit", auditText(result));
   for (const [text, count] of statuses(state.proxy)) fact(`${count} measurement${count === 1 ? "" : "s"}`, text);

@@ -109,7 +109,7 @@ function setExact(cell, value, title = exact(value)) {
 
 /** @type {(rows: RankingRow[]) => boolean} */
 function undecided(rows) {
-  const ranks = rows.map((row) => row.rank).filter((rank) => typeof rank === "number");
+  const ranks = rows.map((row) => row.rankLow).filter((rank) => typeof rank === "number");
   return ranks.length > 1 && ranks.every((rank) => rank === 1);
 }
 
@@ -149,7 +149,7 @@ function drawRanking(state, choose, sortBy) {
   const where = only ? `task ${only}` : "mean over tasks";
   const family = state.family ? `, family ${state.family}` : "";
   const tops = limits.map((ceiling) => `${ceiling.name} ceiling ${rounded(ceiling.value)} ${interval(ceiling.low, ceiling.high)}`).join(", ");
-  byId("ranking-about").textContent = `By tau with ${state.target}, ${where}${family}${networks === null ? "" : `, ${plural(networks, "network")}`}. ${tops ? `Dashed: ${tops}.` : ""}${undecided(all) ? " No two proxies can be told apart: no difference is significant, so all have rank 1." : ""}`;
+  byId("ranking-about").textContent = `By tau with ${state.target}, ${where}${family}${networks === null ? "" : `, ${plural(networks, "network")}`}. ${tops ? `Dashed: ${tops}.` : ""}${undecided(all) ? " No two proxies can be told apart: no difference is significant, so any may be the best." : bestText(all)}`;
 }
 
 // The row of each proxy is made once; after a change of the filters only what differs is written.
@@ -170,12 +170,27 @@ function newRow(row, choose) {
   return parts;
 }
 
+// A rank with the set that it lies in.
+/** @type {(row: RankingRow, between: (low: number, high: number) => string) => string} */
+function rankText(row, between) {
+  if (row.rank === null) return MISSING;
+  return `${row.rank}${row.rankLow === null || row.rankHigh === null ? "" : between(row.rankLow, row.rankHigh)}`;
+}
+
+// The proxies that may be the best: no other is significantly better.
+/** @type {(rows: RankingRow[]) => string} */
+function bestText(rows) {
+  const best = sortedRanking(rows.filter((row) => row.rankLow === 1), { sort: "rank", reverse: false }).map((row) => row.proxy);
+  return best.length && rows.some((row) => (row.rankLow || 0) > 1) ? ` May be the best: ${best.join(", ")}.` : "";
+}
+
 // How the cell of a column is set, by the column's kind.
 /** @type {Record<string, (cell: HTMLElement, row: RankingRow, column: Column, networks: number | null, draw: () => void) => void>} */
 const SET = {
   rank: (cell, row) => {
     attribute(cell, "data-value", exact(row.rank));
-    words(cell, row.rank === null ? MISSING : String(row.rank));
+    attribute(cell, "title", rankText(row, (low, high) => `, between ${low} and ${high}`));
+    words(cell, rankText(row, (low, high) => ` (${low}-${high})`));
   },
   bar: (cell, row, column, networks, draw) => {
     attribute(cell, "title", `${exact(row.tau)} [${exact(row.low)}, ${exact(row.high)}]`);

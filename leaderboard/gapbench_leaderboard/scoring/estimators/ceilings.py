@@ -9,7 +9,7 @@ from gapbench_leaderboard.scoring.registry import Estimator, for_all_proxies
 from gapbench_leaderboard.scoring.replicates import mean_of
 from gapbench_leaderboard.scoring.rows import POPULATION, Rows
 from gapbench_leaderboard.scoring.scope import family_slice
-from gapbench_leaderboard.statistics.grouped import pair_weighted
+from gapbench_leaderboard.statistics.grouped import equal_mean
 
 KNOWN = {"network": "each network's true target", "configuration": "the mean of each configuration"}
 CEILINGS = [
@@ -30,10 +30,6 @@ def ceiling_rows(rows: Rows, data: ScoringData) -> None:
             for part, families in zip(studies.parts, table.by_part):
                 if part not in inside:
                     continue
-                chosen = family_slice(part, scope)
-                tau = np.stack([getattr(family, name) for family in families])[chosen]
-                weight = part.headline_weight()[chosen, : table.length]
-                defined = np.isfinite(tau[:, 0])
-                tasks.append(pair_weighted(tau[defined], weight[defined]))
+                tasks.append(equal_mean(getattr(families, name)[family_slice(part, scope)]))
             if tasks and any(np.isfinite(values[0]) for values in tasks):
                 rows.add_range(POPULATION, f"ceiling_{name}", mean_of(tasks), models, scope)

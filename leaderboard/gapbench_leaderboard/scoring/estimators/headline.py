@@ -1,4 +1,4 @@
-"""The headline: tau within task and family, with its error, coverage and reliability."""
+"""The headline: tau within problem and family, with its error, coverage and reliability."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ LEAST_COVERAGE = 0.9
 TAU = Estimator(
     HEADLINE,
     "The headline by which proxies are ranked: Kendall's tau-b between proxy and target among the networks "
-    "of one task and family, of all widths, averaged over families by pairs and over tasks. Not a "
-    "correlation pooled over unlike networks.",
+    "of one problem (the same data: training size, label noise, data seed) and family, of all widths; by pairs "
+    "over the problems of a family, families of a task equally, then tasks. No proxy earns points for noticing "
+    "wrong labels or more data.",
     interval="confidence",
     heading="tau",
     shown_in=(*BOARDS, SCORE),

@@ -27,7 +27,9 @@ def not_converged_rows(rows: Rows, data: ScoringData) -> None:
     if not extra.any():
         return
     no_repeats = tables.values.iloc[:, :0]
-    found = studies(tables.population, tables.values, no_repeats, data.target, tables.axes, kept)
+    found = studies(
+        tables.population, tables.values, no_repeats, data.target, tables.axes, kept, problem=tables.problem
+    )
     everything = StudySet([Replicates(study, 1, data.settings.seed) for study in found])
     for proxy in tables.values.columns:
         for scope in (Scope(), *(Scope(study.task) for study in found)):

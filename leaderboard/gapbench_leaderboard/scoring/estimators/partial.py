@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gapbench_leaderboard.scoring.data import ScoringData
+from gapbench_leaderboard.scoring.matching import partial as matched_tau
 from gapbench_leaderboard.scoring.over_tasks import estimate_row, mean_row
 from gapbench_leaderboard.scoring.registry import (
     DIGITS,
@@ -26,7 +27,8 @@ LIKE_WIDTH = 0.8
 
 PARTIAL = Estimator(
     "tau_partial",
-    "tau given family and log number of parameters.",
+    "tau among networks of equal problem, family and (nearly) equal number of parameters: by pairs over the "
+    "problems of a family, families equally.",
     interval="confidence",
     heading="partial",
     headings={"digits": "partial tau"},
@@ -36,7 +38,8 @@ PARTIAL = Estimator(
 )
 WITH_WIDTH = Estimator(
     "tau_with_width",
-    "tau-b between the proxy and the width itself, within families. Near 1 or -1 the proxy orders networks "
+    "tau-b between the proxy and the width itself, within problem and family as the headline. Near 1 or -1 the "
+    "proxy orders networks "
     "as their width does, and its score is that of the width, or of its reverse.",
     interval="confidence",
     heading="with width",
@@ -47,8 +50,7 @@ WITH_WIDTH = Estimator(
     mark=Mark(
         "w",
         "width",
-        "orders the networks of a family much as their width does "
-        f"(|tau| of {LIKE_WIDTH} or more): it may be the width",
+        f"orders networks much as their width does (|tau| of {LIKE_WIDTH} or more): it may be the width",
         "Orders the networks of a family much as their width does "
         f"(tau of {LIKE_WIDTH} or more either way): what it sees may be the width.",
         at_least=LIKE_WIDTH,
@@ -62,13 +64,13 @@ WITH_WIDTH = Estimator(
 
 @for_each_proxy(PARTIAL, WITH_WIDTH, position=50)
 def partial_rows(rows: Rows, data: ScoringData, proxy: str) -> None:
-    """Partial tau given family and log parameters, and tau with the width within families."""
+    """Partial tau given problem, family and log parameters, and tau with the width within problem and family."""
     studies = data.studies
     partial, width = [], []
     for part in studies.having(proxy):
         scope = Scope(part.study.task)
         models, sampling = studies.models(proxy, scope), studies.sampling(scope)
-        found = part.partial(proxy) if part.measured(proxy).any() else None
+        found = matched_tau(part, proxy) if part.measured(proxy).any() else None
         if found is not None:
             rows.add_coefficient(
                 proxy,

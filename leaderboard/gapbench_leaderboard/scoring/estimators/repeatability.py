@@ -19,7 +19,7 @@ from gapbench_leaderboard.scoring.scope import Scope
 
 REPEATABILITY = Estimator(
     "repeatability",
-    "tau-b within families between two independent measurements of the proxy: other random numbers and "
+    "tau-b within problem and family between two independent measurements of the proxy: other random numbers and "
     "other training examples. What is missing to 1 is chance in the measurement.",
     interval="confidence",
     heading="repeatable",
@@ -31,7 +31,7 @@ REPEATABILITY = Estimator(
 
 @for_each_proxy(REPEATABILITY, position=70)
 def repeatability_rows(rows: Rows, data: ScoringData, proxy: str) -> None:
-    """tau-b within families between two independent measurements, where both were made."""
+    """tau-b within problem and family between two independent measurements, where both were made."""
     studies = data.studies
     values = []
     for part in studies.having(proxy):

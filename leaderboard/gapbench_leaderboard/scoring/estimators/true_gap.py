@@ -10,7 +10,7 @@ from gapbench_leaderboard.scoring.replicates import mean_of
 from gapbench_leaderboard.scoring.rows import Rows
 from gapbench_leaderboard.scoring.scope import family_slice
 from gapbench_leaderboard.statistics.disattenuation import LEAST_CEILING, disattenuated
-from gapbench_leaderboard.statistics.grouped import pair_weighted
+from gapbench_leaderboard.statistics.grouped import equal_mean
 from gapbench_leaderboard.statistics.intervals import interval
 from gapbench_leaderboard.statistics.signs import unanimous_interval
 
@@ -30,8 +30,9 @@ def true_gap_rows(rows: Rows, data: ScoringData, proxy: str) -> None:
     """tau against the target that an infinite test set would show (`tau_true_gap`).
 
     The interval is that of the measured tau, in whose deletions the ceiling changes as well (a population of
-    larger spread has a higher ceiling and a higher tau), carried over by the correction of the value. Families
-    whose ceiling is undefined are left out.
+    larger spread has a higher ceiling and a higher tau), carried over by the correction of the value. Each
+    family is corrected by its own ceiling, that within (problem, family); families whose ceiling is undefined are
+    left out.
     """
     studies = data.studies
     for scope in studies.scopes():
@@ -40,18 +41,17 @@ def true_gap_rows(rows: Rows, data: ScoringData, proxy: str) -> None:
             if part.study.noise is None or (scope.task and part.study.task != scope.task):
                 continue
             chosen = family_slice(part, scope)
-            found = part.headline(proxy, part.measured(proxy))
+            tau = part.headline(proxy, part.measured(proxy))[chosen]
             top = data.ceilings.network(part)[chosen, None]
-            tau = found.tau[chosen]
-            true = disattenuated(tau[:, :1], top)
-            weight = np.where(np.isfinite(top) & (top >= LEAST_CEILING), found.weight[chosen], 0.0)
-            value = pair_weighted(true, weight[:, :1])
+            known = np.isfinite(top) & (top >= LEAST_CEILING)
+            value = equal_mean(np.where(known, disattenuated(tau[:, :1], top), np.nan))
             if not np.isfinite(value).all():
                 continue
             rho = np.sin(np.pi / 2 * tau) / data.ceilings.relative(part)[chosen]
-            measured.append(pair_weighted(2 / np.pi * np.arcsin(np.clip(rho, -1.0, 1.0)), weight))
+            adjusted = 2 / np.pi * np.arcsin(np.clip(rho, -1.0, 1.0))
+            measured.append(equal_mean(np.where(known, adjusted, np.nan)))
             corrected.append(float(value[0]))
-            ceiling.append(float(pair_weighted(top, weight[:, :1])[0]))
+            ceiling.append(float(equal_mean(np.where(known & np.isfinite(tau[:, :1]), top, np.nan))[0]))
         if not measured:
             continue
         values, mean = mean_of(measured), float(np.mean(corrected))

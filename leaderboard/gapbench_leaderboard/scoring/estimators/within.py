@@ -1,4 +1,4 @@
-"""tau within strata of equal family and width, and the flag of Simpson's paradox."""
+"""tau within strata of equal problem, family and width, and the flag of Simpson's paradox."""
 
 from __future__ import annotations
 
@@ -18,13 +18,12 @@ from gapbench_leaderboard.scoring.registry import (
 )
 from gapbench_leaderboard.scoring.rows import Rows
 from gapbench_leaderboard.scoring.scope import Scope, StudySet
-from gapbench_leaderboard.statistics.grouped import pair_weighted
-from gapbench_leaderboard.statistics.signs import in_groups
+from gapbench_leaderboard.statistics.grouped import equal_mean
 from gapbench_leaderboard.statistics.strata import simpson_flag
 
 WITHIN = Estimator(
     "tau_within",
-    "The same among networks of equal family and equal width, where knowing the width does not help. If "
+    "The same among networks of equal problem, family and width, where knowing the width does not help. If "
     "this vanishes, the proxy may only have seen the width.",
     interval="confidence",
     heading="within width",
@@ -35,7 +34,7 @@ WITHIN = Estimator(
         "submit": "tau within width",
     },
     shown_in=(*BOARDS, SCORE, SUBMIT),
-    note="among networks of equal family and width",
+    note="among networks of equal problem, family and width",
     column="within",
     order=10,
     each="axis",
@@ -44,8 +43,8 @@ WITHIN = Estimator(
         HeatMap(
             "fixed",
             "axis held fixed: tau",
-            "tau among the networks of a task with an equal value of the axis. Against the pooled tau it "
-            "says how much of a proxy's success that axis carries.",
+            "tau among the networks of a problem and family with an equal value of the axis. Against the "
+            "headline it says how much of a proxy's success that axis carries.",
             columns="axis",
             single_tasks=True,
         ),
@@ -67,9 +66,9 @@ SIMPSON = Estimator(
     mark=Mark(
         "S",
         "Simpson",
-        "Simpson: the pooled association is not borne out among networks of equal family and width",
-        "The pooled association is not borne out among networks of equal family and width: what the proxy "
-        "sees may be the width.",
+        "Simpson: the pooled association is not borne out within problem, family and width",
+        "The pooled association is not borne out among networks of equal problem, family and width: what the "
+        "proxy sees may be the width, or the data.",
         at_least=1,
         score="Simpson: not borne out within the strata",
         order=10,
@@ -82,7 +81,8 @@ SIMPSON = Estimator(
 def within_rows(rows: Rows, data: ScoringData, proxy: str) -> None:
     """tau-b within strata, its paired difference from the pooled value, and the Simpson flag.
 
-    The same for each single axis held fixed, as far as a value of it has networks to be compared.
+    Strata lie within (problem, family); by pairs over those of a family, families equally. The same for each
+    single axis held fixed, as far as a value of it has networks to be compared.
     """
     studies = data.studies
     within_all, pooled_all = [], []
@@ -91,26 +91,20 @@ def within_rows(rows: Rows, data: ScoringData, proxy: str) -> None:
         mask = part.measured(proxy)
         if not mask.any() or not part.study.strata:
             continue
-        grouped = part.grouped(proxy, "stratum", "b")
-        strata = part.groups("stratum", mask)
-        family_of = part.study.family[np.flatnonzero(mask)][[index[0] for index in strata.members]]
+        by_family = part.within(proxy, "stratum", mask)
         pooled = (part.grouped(proxy, "task", "b").tau[0], part.signs("task", mask))
-        within = (grouped.mean(), part.signs("stratum", mask))
+        within = (equal_mean(by_family), part.signs_within("stratum", mask))
         _within_row(rows, studies, proxy, Scope(part.study.task), pooled, within)
         within_all.append(within)
         pooled_all.append(pooled)
-        if part.study.family_names == ("",) or "family" not in part.study.strata:
+        if part.study.family_names == ("",):
             continue
         families = part.grouped(proxy, "family", "b")
-        for row, number in enumerate(families.groups):
-            own = family_of == number
+        for row, number in enumerate(map(int, families.groups)):
             scope = Scope(part.study.task, part.study.family_names[number])
-            value = pair_weighted(grouped.tau[own], grouped.weight[own])
-            chosen = zip(strata.members, strata.target, own)
-            inside = [index for index, order, mine in chosen if mine and order.levels > 1]
-            signs = in_groups(inside, part.study.configuration[np.flatnonzero(mask)])
-            all_of_family = (families.tau[row], part.signs("family", mask, int(number)))
-            _within_row(rows, studies, proxy, scope, all_of_family, (value, signs))
+            of_family = (by_family[number], part.signs_within("stratum", mask, number))
+            all_of_family = (families.tau[row], part.signs("family", mask, number))
+            _within_row(rows, studies, proxy, scope, all_of_family, of_family)
     if within_all:
         _within_row(rows, studies, proxy, Scope(), mean_counted(pooled_all), mean_counted(within_all))
 
@@ -121,10 +115,10 @@ def _axis_rows(rows: Rows, studies: StudySet, proxy: str) -> None:
         if not mask.any():
             continue
         for axis in part.grid_axes:
-            within = part.grouped(proxy, f"axis:{axis}", "b").mean()
+            within = equal_mean(part.within(proxy, f"axis:{axis}", mask))
             if np.isfinite(within[0]):
                 pooled = (part.grouped(proxy, "task", "b").tau[0], part.signs("task", mask))
-                own = (within, part.signs(f"axis:{axis}", mask))
+                own = (within, part.signs_within(f"axis:{axis}", mask))
                 _within_row(rows, studies, proxy, Scope(part.study.task), pooled, own, f":{axis}")
 
 

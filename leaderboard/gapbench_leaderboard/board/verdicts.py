@@ -1,0 +1,59 @@
+"""What the tests say of a proxy, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pandas as pd
+
+from gapbench_leaderboard.board.content import BoardAudit
+
+SAID = {
+    "beats_size": ("beats size, either way up", "does not beat size either way up"),
+    "beats_random": ("beats a random proxy", "not told from a random proxy"),
+    "beats_oracle": ("beats the hyper-parameter oracle", "does not beat the hyper-parameter oracle"),
+    "survives_within": ("survives within width", "not borne out within width"),
+    "repeatable": ("repeatable", "not shown to be repeatable"),
+}
+"""Estimator of `scoring.estimators.verdicts` -> what is said where the test succeeds, and where it does not."""
+
+
+def verdicts(scores: pd.DataFrame, target: str) -> dict[str, list[str]]:
+    """What the tests over all tasks say of each proxy.
+
+    Args:
+        scores: the long form.
+        target: whose tests.
+
+    Returns:
+        Proxy -> phrases in the order of `SAID`; tests that were not made are left out.
+    """
+    own = scores[
+        (scores["target"] == target)
+        & scores["estimator"].isin(list(SAID))
+        & (scores["task"].fillna("") == "")
+        & (scores["family"].fillna("") == "")
+    ]
+    found: dict[str, dict[str, float]] = {}
+    for row in own.to_dict("records"):
+        found.setdefault(str(row["proxy"]), {})[str(row["estimator"])] = float(row["value"])
+    return {proxy: _said(outcomes) for proxy, outcomes in found.items()}
+
+
+def _said(outcomes: Mapping[str, float]) -> list[str]:
+    return [words[0 if outcomes[name] == 1 else 1] for name, words in SAID.items() if name in outcomes]
+
+
+def invariance_verdict(audit: Sequence[BoardAudit]) -> str:
+    """What the audit of invariance says: unchanged under all kinds that apply, or not; "" without an audit."""
+    kinds: dict[str, bool] = {}
+    for result in audit:
+        if result["verdict"] != "not applicable":
+            kinds[result["kind"]] = kinds.get(result["kind"], True) and result["verdict"] == "invariant"
+    if not kinds:
+        return ""
+    kept = sum(kinds.values())
+    if kept == len(kinds):
+        return "invariant"
+    changed = ", ".join(kind for kind, same in kinds.items() if not same)
+    return f"not invariant ({changed})"
