@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,6 +15,7 @@ from msgspec import Meta
 from gapbench.proxies.registry import list_proxies, proxy_entry
 from gapbench.suites import hyperparameters as hp
 from gapbench.suites.columns import DATA, OF_THE_TEST, taken
+from gapbench.suites.sampling import points_of
 from gapbench_base.errors import GapbenchError
 from gapbench_base.suggestions import did_you_mean
 from gapbench_base.validation import validated
@@ -30,12 +30,18 @@ SPECIAL_AXES = ("family", "width", "seed")
 
 @dataclass(frozen=True)
 class GridTable:
-    """A [[grid]] of a suite's file: all combinations of the values of its axes."""
+    """A [[grid]] of a suite's file: all combinations of the values of its axes, or a balanced `sample` of them.
+
+    Of a sample the share `core` is trained with `seeds` seeds in all.
+    """
 
     task: str
     axes: dict[str, Any] = field(default_factory=dict)
     task_options: dict[str, object] = field(default_factory=dict)
     training: dict[str, object] = field(default_factory=dict)
+    sample: Annotated[int, Meta(ge=2, le=MOST)] | None = None
+    core: Annotated[float, Meta(gt=0, le=1)] = 0.0
+    seeds: Annotated[int, Meta(ge=2, le=MOST)] | None = None
 
 
 @dataclass(frozen=True)
@@ -300,7 +306,7 @@ def _expand(grid: GridTable, common: Mapping[str, object], where: str) -> Iterab
             raise GapbenchError(f"{where}: the task {task} has no option {option!r}.{hint}")
     for both in set(axes) & (set(fixed_options) | set(grid.training)):
         raise GapbenchError(f"{where}: {both} is given both as an axis and as a fixed value.")
-    for point in itertools.product(*axes.values()):
+    for point in points_of(grid.task, axes, grid.sample, grid.core, grid.seeds, where):
         values = dict(zip(axes, point))
         family, width, seed = (values.pop(name) for name in SPECIAL_AXES)
         if family not in list_models():
