@@ -30,7 +30,7 @@ from torch import Tensor, nn
 
 from gapbench.computation.eigenvalue import Lanczos
 from gapbench.curvature.loss import Landscape
-from gapbench.curvature.sharpness import maximise
+from gapbench.curvature.sharpness import Maximum, maximise
 from gapbench.curvature.trace import gauss_newton_trace
 
 ACCURACY = 1e-3  # of top eigenvalues
@@ -142,13 +142,13 @@ def main() -> None:
         landscape = fresh(network, inputs, targets, tested)
         return Lanczos(landscape.hessian_product, start).largest(ACCURACY / 2, 200)
 
-    def own_ascent(steps: int) -> float:
+    def own_ascent(steps: int) -> Maximum:
         landscape = fresh(network, inputs, targets, tested)
-        return maximise(landscape, RADIUS, steps, 1, torch.Generator().manual_seed(0)).value
+        return maximise(landscape, RADIUS, steps, 1, torch.Generator().manual_seed(0))
 
-    own_value = own_ascent(STEPS)
-    usual_value = usual_ascent(network, inputs, targets, STEPS)
-    few = next(k for k in range(1, STEPS + 1) if own_ascent(k) >= usual_value * (1 - 1e-4))
+    own, usual_value = own_ascent(STEPS), usual_ascent(network, inputs, targets, STEPS)
+    own_value = own.value
+    few = next((k for k, v in enumerate(own.course) if v >= usual_value * (1 - 1e-4)), STEPS)
     times = interleaved(
         {
             "gradient": tested.raw_gradient,
