@@ -194,10 +194,12 @@ class Landscape(Memory):
 
     @torch.no_grad()
     def require_precision(self) -> None:
-        """Raise `NotDefined` where outputs are rounded by more than the network's own type does; looked at once."""
-        if self._precise_inside:
-            return
-        self._precise_inside = True
+        """Raise `NotDefined` where outputs are rounded by more than the network's own type does."""
+        if not self._precise_inside:
+            self._test_precision()
+            self._precise_inside = True
+
+    def _test_precision(self) -> None:
         few = self._few()
         inputs = self.inputs[few]
         with plain_kernels():

@@ -79,7 +79,7 @@ def _control(
     lanczos: Callable[[Context], Lanczos],
     products: int,
 ) -> Control | None:
-    """None where there are too few samples, or derivatives are wrong or to be had as differences only."""
+    """None where there are too few samples, or no second derivatives."""
     import torch
 
     from gapbench.curvature.averages import FEWEST
@@ -91,8 +91,7 @@ def _control(
 
     def compute() -> Control | None:
         try:
-            findings = landscape.findings
-            if findings.gradient is not None or findings.hessian is not None:
+            if landscape.findings.gradient is not None:
                 return None
             found = lanczos(context)
             used = found.products
