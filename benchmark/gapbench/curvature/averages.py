@@ -107,7 +107,7 @@ def controlled(values: Tensor, known: Tensor) -> Average:
         # Leaving out i takes n / (n - 1) y_i c_i from the sum of products.
         left = (y @ c) - n / (n - 1) * y * c
         spread = (c @ c) - n / (n - 1) * c * c
-        if bool((spread > 1e-6 * (c @ c)).all()):
+        if bool((spread > 1e-6 * (known @ known)).all()):
             values = values - left / spread * known
     error = float(values.std(correction=1)) / math.sqrt(n) if n > 1 else math.inf
     return Average(float(values.mean()), error, n)

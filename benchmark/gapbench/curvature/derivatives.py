@@ -35,14 +35,12 @@ SMALLEST = 1e-3  # parameters of a smaller norm are moved as if they had this on
 class DerivativeDefects:
     """What is wrong with the gradient and with Hessian products, None where they passed.
 
-    `kink`: at these parameters outputs have one, so that derivatives are those of one of its sides. `blind`: some
-    tensor is zero, or no output depends on it to first order (behind a head of zeros), so that little is seen here.
+    `kink`: at these parameters outputs have one, so that derivatives are those of one of its sides.
     """
 
     gradient: str | None
     hessian: str | None
     kink: bool = False
-    blind: bool = True
 
     def require_gradient(self) -> None:
         """Raise `NotDefined` where the gradient is wrong."""
@@ -64,7 +62,12 @@ class Functional:
 
 
 def examine(
-    functional: Functional, closely: Functional, theta: Tensor, sizes: Sequence[int]
+    functional: Functional,
+    few: Functional,
+    theta: Tensor,
+    sizes: Sequence[int],
+    tensors: bool = True,
+    second_on_all: bool = True,
 ) -> DerivativeDefects:
     """Test derivatives at `theta` (d,) along random directions, along the gradient, and in single tensors.
 
@@ -72,10 +75,12 @@ def examine(
 
     Args:
         functional: what is differentiated.
-        closely: the same for fewer examples, on which single tensors and second derivatives are tested.
+        few: the same for fewer examples, on which single tensors are tested.
         theta: (d,).
         sizes: numbers of parameters in each tensor. A tensor whose gradient is small beside the others' is compared
             with its own.
+        tensors: whether single tensors are tested at all.
+        second_on_all: whether second derivatives are tested on all examples, or on `few`.
 
     Returns:
         What is wrong.
@@ -100,29 +105,28 @@ def examine(
             return DerivativeDefects(None, None, True)
         if found is not None:
             return DerivativeDefects(found, None)
-    if closely is not functional:
-        base, slope = closely.outputs(theta), closely.gradient(theta)
+    all_of_it = (base, slope)
+    if few is not functional:
+        base, slope = few.outputs(theta), few.gradient(theta)
     starts = [0, *torch.tensor(list(sizes)).cumsum(0).tolist()]
     parts = PARTS if len(theta) <= LARGE else PARTS // 4
     order = torch.randperm(len(sizes), generator=generator)[:parts].tolist()
-    for i in order:
+    for i in order if tensors else []:
         inside = slice(starts[i], starts[i + 1])
         way = torch.zeros_like(theta)
         draw = torch.randn(sizes[i], generator=generator, dtype=torch.float64)
         way[inside] = (draw / draw.norm()).to(theta)
         own = max(float(theta[inside].norm()), SMALLEST)
         near = [own * h for h in STEPS[theta.dtype]]
-        found = _slope_along(closely, base, slope, theta, way, near, slope[inside])
+        found = _slope_along(few, base, slope, theta, way, near, slope[inside])
         if found == "kink":
             return DerivativeDefects(None, None, True)
         if found is not None:
             return DerivativeDefects(found, None)
-    wrong = _hessian_complaint(closely, slope, base, theta, (u, v, along), steps)
-    if wrong == "kink":
-        return DerivativeDefects(None, None, True)
-    tensors = zip(torch.split(theta, list(sizes)), torch.split(slope, list(sizes)))
-    blind = any(not (bool(part.any()) and bool(own.any())) for part, own in tensors)
-    return DerivativeDefects(None, wrong, blind=blind)
+    if second_on_all:
+        few, (base, slope) = functional, all_of_it
+    wrong = _hessian_complaint(few, slope, base, theta, (u, v, along), steps)
+    return DerivativeDefects(None, None, True) if wrong == "kink" else DerivativeDefects(None, wrong)
 
 
 def _difference(functional: Functional, a: Tensor, b: Tensor) -> tuple[float, float]:

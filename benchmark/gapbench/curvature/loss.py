@@ -24,7 +24,7 @@ from gapbench_base.errors import GapbenchError, NotDefined
 CHUNK = 128
 KEPT_EXAMPLES = 512  # graphs of the gradient are kept between Hessian products up to this many examples
 EXAMINED = 32  # examples on which gradients are tested; of networks with many parameters a quarter
-CLOSELY = 8  # of them those on which single tensors and second derivatives are
+FEW = 8  # of them those on which single tensors are
 STEPS = (1e-5, 1e-6, 1e-7, 1e-8)  # of differences of gradients, relative to the size of the parameters
 AGREEMENT = 1e-4  # of differences over two steps
 
@@ -115,22 +115,25 @@ class Landscape(Memory):
     def findings(self) -> DerivativeDefects:
         """What testing the derivatives showed; tested once. Raises `NotDefined` for lower precision inside.
 
-        At a kink (units exactly at zero), and where some tensor is zero or without effect, the same computation is
-        tested at parameters a little off.
+        The same computation is tested at parameters a little off as well: units may sit exactly at a kink, and
+        behind a zero nothing is seen. Where another landscape of the same computation is `trusted`, less is done.
         """
-        if self._findings is None and self.trusted is not None:
-            self._findings = self.trusted.findings
         if self._findings is None:
             self.require_precision()
-            tested = self._for_testing(EXAMINED)
-            closely = tested if len(tested.inputs) <= CLOSELY else self._for_testing(CLOSELY)
-            here = tested.examined(closely)
-            if here.gradient is None and (here.kink or here.blind):
-                here = closely.examined_aside(here)
+            before = None if self.trusted is None else self.trusted.findings
+            if before is not None and before.gradient is not None:
+                self._findings = before
+                return before
+            tested = self._for_testing()
+            here = tested.examined(tensors=before is None, second_on_all=before is None)
+            if here.gradient is None and (before is None or here.kink):
+                here = tested.examined_aside(here, tensors=before is None)
+            if before is not None and here.gradient is None:
+                here = DerivativeDefects(None, here.hessian or before.hessian, here.kink)
             self._findings = here
         return self._findings
 
-    def examined_aside(self, here: DerivativeDefects) -> DerivativeDefects:
+    def examined_aside(self, here: DerivativeDefects, tensors: bool = True) -> DerivativeDefects:
         """Derivatives tested at parameters a little off as well, where none is zero by chance (heads, biases).
 
         Returns:
@@ -148,27 +151,29 @@ class Landscape(Memory):
                     noise = scale * torch.randn(p.shape, generator=generator, dtype=torch.float64)
                     p.add_(noise.to(device=p.device, dtype=p.dtype))
             there = Landscape(moved, self.inputs, self.targets, self.loss, self.chunk)
-            aside = there.examined(there)
+            aside = there.examined(tensors, second_on_all=here.kink)
             if not aside.kink:
                 return DerivativeDefects(aside.gradient, here.hessian or aside.hessian, here.kink)
             if not here.kink:
                 return here
         raise NotDefined("kinks lie so close to each other that derivatives cannot be tested")
 
-    def examined(self, closely: Landscape) -> DerivativeDefects:
-        """Gradients tested at the network's own parameters on all examples, and what costs more on `closely`."""
+    def examined(self, tensors: bool, second_on_all: bool) -> DerivativeDefects:
+        """Derivatives tested at the network's own parameters; see `derivatives.examine`."""
         functional = _OutputFunctional(self.model, self.inputs, self.targets, self.loss, self.chunk)
         described = near = functional.described()
-        if closely is not self:
-            network, x, y = closely.model, closely.inputs, closely.targets
-            near = _OutputFunctional(network, x, y, self.loss, self.chunk).described()
-        return examine(described, near, functional.theta(), functional.sizes)
+        if len(self.inputs) > FEW and self.mixed is None:
+            few = torch.linspace(0, len(self.inputs) - 1, FEW).long().to(self.inputs.device)
+            near = _OutputFunctional(
+                self.model, self.inputs[few], self.targets[few], self.loss, self.chunk
+            ).described()
+        return examine(described, near, functional.theta(), functional.sizes, tensors, second_on_all)
 
     def trust(self, other: Landscape) -> None:
-        """Take over what tests of the derivatives of the same computation at other parameters have shown."""
+        """Test less: the derivatives of the same computation at other parameters are tested in `other`."""
         self.trusted = other
 
-    def _for_testing(self, count: int) -> Landscape:
+    def _for_testing(self, count: int = EXAMINED) -> Landscape:
         """A float64 copy on a few examples; the network itself where it cannot be evaluated in float64."""
         n = len(self.inputs)
         few = self._few(count)

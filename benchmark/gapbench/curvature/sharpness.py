@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 Projection = Callable[[Tensor], Tensor]
+PUSH = 0.01  # of the radius, off a point where an ascent starts and does not rise
 # Of the rise: what the linearised loss promises at most where an ascent has arrived.
 PROMISE = {torch.float64: 1e-9, torch.float32: 1e-5}
 
@@ -148,9 +149,8 @@ def improve(
     """One ascent of `steps` steps from the projection of `start`; `base`: the loss at theta, where it is known."""
     ball = Ball(radius, norm)
     base = landscape.value() if base is None else base
-    return _ascend(
-        landscape, base, ball.clip(projection(start), projection is not identity), ball, steps, projection
-    )
+    start = ball.clip(projection(start), projection is not identity)
+    return _ascend(landscape, base, start, ball, steps, projection, known=True)
 
 
 @dataclass(frozen=True)
@@ -183,7 +183,13 @@ def _best(theta: Tensor, ascents: list[Ascent], gradients: int) -> Maximum:
 
 
 def _ascend(
-    landscape: Surface, base: float, start: Tensor, ball: Ball, steps: int, projection: Projection
+    landscape: Surface,
+    base: float,
+    start: Tensor,
+    ball: Ball,
+    steps: int,
+    projection: Projection,
+    known: bool = False,
 ) -> Ascent:
     """Each step goes to where the linearised loss is largest in the ball, with momentum that grows.
 
@@ -225,7 +231,14 @@ def _ascend(
         length = float(torch.linalg.vector_norm(best_gradient))
         if step == steps or not math.isfinite(length) or length == 0.0:
             break
-        if _arrived(promises, best, gained, small) and not (projected and ball.norm == "linf"):
+        still = not gained and len(promises) < 3 and promises[-1] <= small * best
+        if still and not known:  # where it started: perhaps on a saddle, which a little push leaves
+            known = True
+            push = on_sphere(theta, PUSH * ball.radius, torch.Generator().manual_seed(0), projection)
+            following = best_delta + push
+            current = ball.clip(following * (ball.radius / ball.size(following)), projected)
+            continue
+        if _arrived(promises, best, gained, small, known) and not (projected and ball.norm == "linf"):
             break
         target = ball.steepest(best_gradient) * ball.radius
         if projected and ball.norm == "linf":
@@ -241,17 +254,20 @@ def _ascend(
     return Ascent(history, best_delta, step + 1)
 
 
-def _arrived(promises: list[float], rise: float, gained: bool, small: float) -> bool:
+def _arrived(promises: list[float], rise: float, gained: bool, small: float, known: bool) -> bool:
     """Whether an ascent has nothing left to find: little is promised, and that is no saddle it is just leaving.
 
     `promises` are those of the iterates that gained, the last of which rose by `rise`; `small` is a share of that.
+    A step that gains nothing says so only where the ascent has come some way or starts where another ended
+    (`known`): at a saddle itself a step gains nothing until rounding has grown.
 
     Returns:
         True where further steps are not worth their gradients.
     """
     if promises[-1] > small * rise:
         return False
-    return not gained or (len(promises) > 2 and promises[-1] < promises[-2] < promises[-3])
+    falling = len(promises) > 2 and promises[-1] < promises[-2] < promises[-3]
+    return falling or (not gained and (known or len(promises) > 2))
 
 
 def on_sphere(like: Tensor, radius: float, generator: torch.Generator, projection: Projection) -> Tensor:

@@ -13,7 +13,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from gapbench.computation.multiaffine import why_not_multiaffine
 from gapbench.computation.tracing import plain_kernels, trace
 from gapbench.curvature.backward import with_parameters_of
-from gapbench.curvature.loss import CLOSELY, Landscape
+from gapbench.curvature.loss import EXAMINED, FEW, Landscape
 from gapbench.curvature.per_example import squared_norms_by_weights
 from gapbench.curvature.residual import ResidualProbes
 from gapbench_base.errors import NotDefined
@@ -27,13 +27,17 @@ BLOCKS = 3  # parameter tensors whose blocks of H and G are compared
 
 @dataclass(frozen=True)
 class TraceEstimate:
-    """`standard_error` is 0 where the trace is exact (on the given examples); `method` says how it was found."""
+    """`standard_error` is 0 where the trace is exact (on the given examples); `method` says how it was found.
+
+    `samples` are those of Hutchinson's estimate, one for each probe.
+    """
 
     value: float
     standard_error: float
     method: str
     gauss_newton: float | None
     details: dict[str, object]
+    samples: Tensor | None = None
 
 
 def gauss_newton_trace(landscape: Landscape) -> float:
@@ -132,7 +136,7 @@ def _trace(landscape: Landscape, probes: ResidualProbes, exact_below: int) -> Tr
     found = torch.tensor(samples, dtype=torch.float64)
     error = float(found.std(correction=1) / len(samples) ** 0.5)
     value = float(found.mean()) + (gauss_newton or 0.0)
-    return TraceEstimate(value, error, method, gauss_newton, details | {"probes": probes.count})
+    return TraceEstimate(value, error, method, gauss_newton, details | {"probes": probes.count}, found)
 
 
 def _by_unit_vectors(landscape: Landscape, weights: Tensor | None) -> float:
@@ -172,9 +176,8 @@ def why_not_gauss_newton(landscape: Landscape) -> str | None:
         return landscape.mixed
     obstacles = (why_not_multiaffine(trace(landscape.model, x)) for x, _ in landscape.chunks())
     found = next(filter(None, obstacles), None)
-    tested = landscape.trusted or landscape
     agree = found is not None or landscape.findings.hessian is not None
-    if not (agree or tested.remembered("blocks agree", lambda: _blocks_agree(tested))):
+    if not (agree or _blocks_agree(landscape)):
         return (
             "a test of the second derivatives, whose diagonal blocks are not those of the Gauss-Newton matrix"
         )
@@ -183,10 +186,10 @@ def why_not_gauss_newton(landscape: Landscape) -> str | None:
 
 def _blocks_agree(landscape: Landscape) -> bool:
     """Whether v'Hv = v'Gv for a random v within some parameter tensors, as it is for affine ones."""
-    tested = landscape
-    if landscape.dtype != torch.float64 or len(landscape.inputs) > CLOSELY:
+    tested, most = landscape, EXAMINED if landscape.trusted is None else FEW
+    if landscape.dtype != torch.float64 or len(landscape.inputs) > most:
         try:
-            tested = landscape.double(CLOSELY)
+            tested = landscape.double(most)
             tested.value()
         except (RuntimeError, TypeError, NotDefined):
             return True

@@ -150,7 +150,7 @@ class Context:
         return float(torch.linalg.vector_norm(inputs.double()))
 
     def shared(self, key: str, compute: Callable[[], Result]) -> Result:
-        """Compute once for all proxies; each that asks is charged the time it took.
+        """Compute once for all proxies; each that asks is charged the time it took, once, and what that rests on.
 
         So a proxy's cost does not depend on which others were measured before it.
 
@@ -158,26 +158,51 @@ class Context:
             What `compute` returned.
         """
         name, cache = f"shared: {key}", self._cache
+        frames = cache.setdefault(
+            "frames", []
+        )  # of what is being computed: what was asked for, and its seconds
+        paid, own = cache.setdefault("paid", set()), cache.setdefault("seconds", {})
+        parts: dict[str, frozenset[str]] = cache.setdefault("parts", {})
         if name not in cache:
-            charged, started = cache.get("charged", 0.0), time.perf_counter()
-            found = compute()
-            borrowed = cache.get("charged", 0.0) - charged
-            cache[name] = (found, time.perf_counter() - started + borrowed)
-        else:
-            self.charge(cache[name][1])
-        shared: Result = cache[name][0]
+            frames.append([set(), 0.0])
+            extra, started = cache.get("extra", 0.0) + self._reused, time.perf_counter()
+            try:
+                cache[name] = compute()
+            finally:
+                inside, within = frames.pop()
+                elapsed = time.perf_counter() - started
+                if frames:
+                    frames[-1][1] += elapsed
+            own[name] = elapsed - within + cache.get("extra", 0.0) + self._reused - extra
+            parts[name] = frozenset(inside | {name})
+            paid.add(name)
+        for frame in frames:
+            frame[0].update(parts[name])
+        cache["charged"] = cache.get("charged", 0.0) + sum(own[part] for part in parts[name] - paid)
+        paid |= parts[name]
+        shared: Result = cache[name]
         return shared
 
     def charge(self, seconds: float) -> None:
         """Count in what was computed for another proxy before."""
-        self._cache["charged"] = self._cache.get("charged", 0.0) + seconds
+        for counter in ("charged", "extra"):
+            self._cache[counter] = self._cache.get(counter, 0.0) + seconds
 
     def reused(self) -> float:
         """Seconds that it took to compute what was used again of the landscape since this was last asked."""
-        if "landscape" not in self.__dict__:
-            return 0.0
-        seconds, self.landscape.reused = self.landscape.reused, 0.0
+        seconds = self._reused
+        if seconds:
+            self.landscape.reused = 0.0
         return seconds
+
+    @property
+    def _reused(self) -> float:
+        return self.landscape.reused if "landscape" in self.__dict__ else 0.0
+
+    def begin(self) -> None:
+        """Begin a measurement: nothing is charged yet."""
+        self._cache["charged"], self._cache["paid"] = 0.0, set()
+        self.reused()
 
     @property
     def symmetry(self) -> Symmetry:
@@ -201,7 +226,7 @@ class Context:
         for p in model.parameters():
             p.requires_grad_(True)
         found = dataclasses.replace(self, model=model, initial=None, notes=self.notes, _cache={})
-        # The same operations at other parameters: derivatives that were tested once are not tested again.
+        # The same operations at other parameters: less is tested where they were tested before.
         found.landscape.trust(self.landscape)
         return found
 

@@ -266,8 +266,7 @@ def measure_in(context: Context, entry: ProxyEntry, options: Mapping[str, Any], 
     """Measure a registered proxy in a context that other proxies may have used before."""
     context.generator.manual_seed(named_seed("measure", entry.name, seed))
     context._cache["seed"] = seed  # for what several proxies share
-    context._cache["charged"] = 0.0
-    context.reused()
+    context.begin()
     memory = PeakMemory(context.inputs.device)
     started = time.perf_counter()
     result: object = None

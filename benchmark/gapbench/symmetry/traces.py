@@ -21,11 +21,15 @@ INDEPENDENT = 1e-5  # smallest pivot of generators of unit length that are not r
 
 @dataclass(frozen=True)
 class TangentTrace:
-    """tr(U'HU) over an orthonormal basis U of the orbit's tangents; standard error 0 where it is exact."""
+    """tr(U'HU) over an orthonormal basis U of the orbit's tangents; standard error 0 where it is exact.
+
+    `samples` are those of an average over probes.
+    """
 
     value: float
     standard_error: float
     method: str
+    samples: Tensor | None = None
 
 
 def tangent_trace(
@@ -63,7 +67,7 @@ def tangent_trace(
             wide = z.double()
             samples.append(_form(landscape, wide - symmetry.project(wide)))
     values = torch.tensor(samples, dtype=torch.float64)
-    return TangentTrace(float(values.mean()), float(values.std() / len(samples) ** 0.5), "probes")
+    return TangentTrace(float(values.mean()), float(values.std() / len(samples) ** 0.5), "probes", values)
 
 
 def _form(landscape: Landscape, direction: Tensor) -> float:

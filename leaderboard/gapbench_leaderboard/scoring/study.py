@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -134,6 +134,8 @@ def check_problem(problem: Sequence[str], axes: Sequence[str]) -> None:
     """
     if isinstance(problem, str):
         raise TableError(f"problem must be a list of column names, not the string {problem!r}")
+    if not isinstance(problem, Iterable):
+        raise TableError(f"problem must be a list of column names, not {problem!r}")
     for column in problem:
         if column not in axes:
             raise TableError(

@@ -20,6 +20,7 @@ from gapbench_leaderboard.statistics.intervals import Sampling, two_sided_p
 from gapbench_leaderboard.statistics.resampling import SIGNIFICANCE, holm
 from gapbench_leaderboard.statistics.signs import Signs
 
+ROUNDING = 1e-12  # differences of headlines that are equal
 REACH = 2.0
 """A difference of two coefficients lies within [-2, 2]."""
 
@@ -63,9 +64,9 @@ def rank_sets(
         return RankSets(rank, low, high)
     decided = significant_signs(differences, sampling, signs, level)
     for (first, second), value, sign in zip(pairs, differences[:, 0], decided):
-        if value > 0:
+        if value > ROUNDING:
             rank[second] += 1
-        elif value < 0:
+        elif value < -ROUNDING:
             rank[first] += 1
         if sign:
             better, worse = (first, second) if sign > 0 else (second, first)

@@ -1,5 +1,6 @@
 """Quotient, adaptive and geodesic proxies against dense derivatives, closed forms and each other."""
 
+import itertools
 import math
 
 import pytest
@@ -190,23 +191,46 @@ def test_permutations_of_units_leave_the_function_alone(name):
     assert any(not torch.equal(p, q) for p, q in zip(moved.parameters(), network.parameters()))
 
 
-def test_shared_work_is_charged_to_every_proxy_that_asks_for_it():
+def test_shared_work_is_charged_to_every_proxy_that_asks_for_it_once(monkeypatch):
+    """With a clock that only `work` moves: whatever is asked first, the same is charged."""
+    from gapbench.proxies import context as module
     from gapbench.proxies.measuring import make_context
 
     network, (x, y) = zoo.build("cnn bn"), data("cnn bn")
+    now = [0.0]
+    monkeypatch.setattr(module.time, "perf_counter", lambda: now[0])
+
+    def work(seconds, *asked):
+        def compute():
+            now[0] += seconds
+            return sum(ask() for ask in asked)
+
+        return compute
+
+    def asks(context):
+        inner = lambda: context.shared("inner", work(50.0))  # noqa: E731
+        outer = lambda: context.shared("outer", work(7.0, inner, inner))  # noqa: E731
+        other = lambda: context.shared("other", work(3.0, outer, inner))  # noqa: E731
+        return {"inner": inner, "outer": outer, "other": other}
+
+    expected = {"inner": 50.0, "outer": 57.0, "other": 60.0}
+    for order in itertools.permutations(expected):
+        context = make_context(network, x, y)
+        for name in order:
+            context.begin()
+            started = now[0]
+            asks(context)[name]()
+            asks(context)[name]()
+            assert now[0] - started + context._cache["charged"] == expected[name], (order, name)
     context = make_context(network, x, y)
-    calls = []
-
-    def slow():
-        calls.append(1)
-        return context.shared("inner", lambda: sum(i * i for i in range(300_000)))
-
-    assert context.shared("outer", slow) == context.shared("outer", slow)
-    charged = context._cache["charged"]
-    assert charged == context._cache["shared: outer"][1]
-    assert charged >= context._cache["shared: inner"][1] > 0  # what it borrowed itself included
-    context._cache["charged"] = 0.0
-    context._cache["shared: inner"] = (1, 50.0)
-    context.shared("other", lambda: context.shared("inner", slow))
-    assert context._cache["shared: other"][1] >= 50.0
-    assert len(calls) == 1
+    context.begin()
+    started = now[0]
+    for ask in asks(context).values():
+        ask()
+    assert now[0] - started + context._cache["charged"] == 60.0
+    context.begin()
+    context.charge(2.0)
+    context.shared("borrower", lambda: context.charge(4.0))
+    context.begin()
+    context.shared("borrower", lambda: None)
+    assert context._cache["charged"] == 4.0

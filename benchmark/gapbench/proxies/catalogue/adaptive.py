@@ -115,7 +115,7 @@ def sharpness_average_adaptive(
     samples = count("samples", samples, 2)
     control = relative_control(context, samples, 1.0 if norm == "l2" else 1.0 / 3.0)
     found = average(surface, radius, samples, context.generator, draw=draw, control=control)
-    details = {"radius": radius, "norm": norm, "samples": samples}
+    details = {"radius": radius, "norm": norm, "samples": samples, "control_variate": control is not None}
     return Estimate(found.value, found.standard_error, details)
 
 

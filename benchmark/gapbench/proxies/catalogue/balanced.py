@@ -38,8 +38,7 @@ def _balanced(name: str, base: Callable[..., Estimate]) -> Callable[..., Estimat
         at_balance = context.balanced
         at_balance._cache["seed"] = context._cache.get("seed", 0)
         at_balance._cache["ascent_seed"] = ascent_seed(context)
-        at_balance._cache["charged"] = 0.0
-        at_balance.reused()
+        at_balance.begin()
         found = base(at_balance, **options)
         context.charge(at_balance._cache["charged"] + at_balance.reused())
         return Estimate(

@@ -105,6 +105,9 @@ def hessian_trace_quotient(context: Context, *, probes: int = 32, exact_below: i
     full = hessian_trace(context, probes=probes, exact_below=exact_below)
     along = shared_tangent_trace(context, int(probes))
     error = ((full.standard_error or 0.0) ** 2 + along.standard_error**2) ** 0.5
+    samples = shared_trace(context, int(probes), int(exact_below)).samples
+    if samples is not None and along.samples is not None:  # the same probes, whose errors go together
+        error = float((samples - along.samples).std() / len(samples) ** 0.5)
     details = {
         **full.details,
         "trace": full.value,

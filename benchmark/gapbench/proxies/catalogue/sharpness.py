@@ -99,7 +99,11 @@ def sharpness_average_full(
     samples = count("samples", samples, 2)
     control = sphere_control(context, samples, horizontal=False)
     found = average(context.landscape, radius, samples, context.generator, control=control)
-    return Estimate(found.value, found.standard_error, {"radius": radius, "samples": samples})
+    return Estimate(
+        found.value,
+        found.standard_error,
+        {"radius": radius, "samples": samples, "control_variate": control is not None},
+    )
 
 
 @proxy("sharpness_average_quotient", version=2, reference="mean over the sphere in the horizontal space")
@@ -120,5 +124,7 @@ def sharpness_average_quotient(
     samples, project = count("samples", samples, 2), group_of(context).project
     control = sphere_control(context, samples, horizontal=True)
     found = average(context.landscape, radius, samples, context.generator, project, control=control)
-    details = {"radius": radius, "samples": samples} | orbit_details(context)
+    details = {"radius": radius, "samples": samples, "control_variate": control is not None} | orbit_details(
+        context
+    )
     return Estimate(found.value, found.standard_error, details)
