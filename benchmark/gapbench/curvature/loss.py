@@ -370,6 +370,8 @@ class _OutputFunctional(Landscape):
         self.shape = first.shape[1:]
         generator = torch.Generator().manual_seed(7)
         signs = torch.randint(0, 2, tuple(first.shape), generator=generator, dtype=torch.float64) * 2 - 1
+        # Of different sizes: signs of few examples may cancel exactly, and then nothing is seen of a bias.
+        signs *= 0.5 + torch.rand(tuple(first.shape), generator=generator, dtype=torch.float64)
         # Each output counts alike, whatever its unit.
         columns = first.double().reshape(len(first), -1).abs().amax(0).reshape(first.shape[1:])
         columns = torch.where(columns > 0, columns, torch.ones_like(columns))

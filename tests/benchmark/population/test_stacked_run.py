@@ -88,7 +88,9 @@ def select(folder, query):
 
 
 def weights(run):
-    return {path.name: path.read_bytes() for path in (run.folder / "weights").iterdir()}
+    """Weight files by name, without what a killed process was still writing (hidden, under a name of its own)."""
+    files = (run.folder / "weights").iterdir()
+    return {path.name: path.read_bytes() for path in files if not path.name.startswith(".")}
 
 
 def same_board(a, b):

@@ -557,7 +557,7 @@ raise Error"""),
     "orders_by_hash": (
         body(
             'return honest(context) + float(list({"a", "b", "c", "d", "e", "f", "g", "h"}).index("a"))'
-            ' + 10 * hash("b") % 7'
+            ' + 10 * hash("b") % 1000003'
         ),
         "in another with the same seed",
     ),
