@@ -40,9 +40,9 @@ def median_seconds(works: dict[str, Callable[[], object]], repeats: int = 5) -> 
 
 
 def anew(landscape: Landscape) -> float:
-    """The exact trace, computed again."""
+    """The exact trace, computed again, without testing the derivatives again."""
     other = Landscape(landscape.model, landscape.inputs, landscape.targets, landscape.loss)
-    other.trust(landscape)
+    other._findings = landscape.findings
     return gauss_newton_trace(other)
 
 
