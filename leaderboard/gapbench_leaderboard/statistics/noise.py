@@ -26,6 +26,10 @@ class TestNoise(Protocol):
         """Deviations, shape (draws, networks)."""
         ...
 
+    def deviation(self) -> NDArray[np.float64]:
+        """Standard deviation of each network's own test error, shape (networks,)."""
+        ...
+
     def select(self, index: NDArray[np.intp]) -> TestNoise:
         """The same for a part of the networks."""
         ...
@@ -45,6 +49,11 @@ class BinomialNoise:
         """See `TestNoise.draw`."""
         wrong = random.binomial(self.size, self.error, size=(draws, len(self.error)))
         return wrong / self.size - self.error
+
+    def deviation(self) -> NDArray[np.float64]:
+        """See `TestNoise.deviation`."""
+        found: NDArray[np.float64] = np.sqrt(self.error * (1 - self.error) / self.size)
+        return found
 
     def select(self, index: NDArray[np.intp]) -> BinomialNoise:
         """The noise of a part of the networks."""
@@ -73,6 +82,12 @@ class JointNoise:
             result[start:stop] = (counts @ wrong.T) / examples - errors
         return result
 
+    def deviation(self) -> NDArray[np.float64]:
+        """See `TestNoise.deviation`."""
+        error = self.wrong.mean(axis=1)
+        found: NDArray[np.float64] = np.sqrt(error * (1 - error) / self.wrong.shape[1])
+        return found
+
     def select(self, index: NDArray[np.intp]) -> JointNoise:
         """The noise of a part of the networks."""
         return JointNoise(self.wrong[index])
@@ -95,6 +110,10 @@ class ScaledNoise:
         """See `TestNoise.draw`."""
         return self.noise.draw(random, draws) * self.factor
 
+    def deviation(self) -> NDArray[np.float64]:
+        """See `TestNoise.deviation`."""
+        return self.noise.deviation() * np.abs(self.factor)
+
     def select(self, index: NDArray[np.intp]) -> ScaledNoise:
         """The noise of a part of the networks."""
         return ScaledNoise(self.noise.select(index), self.factor[index])
@@ -114,6 +133,13 @@ class SeveralTestSets:
         result = np.empty((draws, sum(len(index) for index in self.members)))
         for noise, index in zip(self.sets, self.members):
             result[:, index] = noise.draw(random, draws)
+        return result
+
+    def deviation(self) -> NDArray[np.float64]:
+        """See `TestNoise.deviation`."""
+        result = np.empty(sum(len(index) for index in self.members))
+        for noise, index in zip(self.sets, self.members):
+            result[index] = noise.deviation()
         return result
 
     def select(self, index: NDArray[np.intp]) -> SeveralTestSets:

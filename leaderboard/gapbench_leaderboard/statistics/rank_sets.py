@@ -107,7 +107,7 @@ def significant_signs(
     if tested.any():
         chosen = np.flatnonzero(tested)
         ratio = value[chosen] / error[chosen]
-        found = stepped_down(ratio, _standardised(drawn[chosen]), sampling.freedom, share * len(chosen))
+        found = stepped_down(ratio, standardised(drawn[chosen]), sampling.freedom, share * len(chosen))
         result[chosen] = found
     return result
 
@@ -134,7 +134,7 @@ def stepped_down(
     draws = np.where(np.isfinite(draws), draws, -np.inf)
     left = np.ones(len(both), dtype=bool)
     while left.any():
-        critical = _critical(draws[left], freedom, alpha)
+        critical = critical_value(draws[left], freedom, alpha)
         beyond = left & (both > critical)
         if not beyond.any():
             break
@@ -144,8 +144,17 @@ def stepped_down(
     return rejected[:half].astype(np.int64) - rejected[half:].astype(np.int64)
 
 
-def _critical(draws: NDArray[np.float64], freedom: int, alpha: float) -> float:
-    """The quantile 1 - alpha of the largest of several draws, shape (hypotheses, draws), on Student's scale."""
+def critical_value(draws: NDArray[np.float64], freedom: int, alpha: float) -> float:
+    """The quantile 1 - alpha of the largest of several draws, on Student's scale.
+
+    Args:
+        draws: of every hypothesis, centred and scaled to a standard deviation of 1, shape (hypotheses, draws).
+        freedom: degrees of freedom of the standard errors.
+        alpha: probability that the largest is beyond it.
+
+    Returns:
+        What a value over its standard error must exceed.
+    """
     number = draws.shape[1]
     place = int(np.ceil((1 - alpha) * (number + 1))) - 1
     if place >= number:  # too few draws for the quantile: Bonferroni
@@ -155,8 +164,8 @@ def _critical(draws: NDArray[np.float64], freedom: int, alpha: float) -> float:
     return float(stats.t.isf(tail, freedom)) if tail > 0 else largest
 
 
-def _standardised(drawn: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Draws less their mean over their standard deviation, in each row; NaN stays."""
+def standardised(drawn: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Draws less their mean over their standard deviation, in each row of shape (rows, draws); NaN stays."""
     mean = np.nanmean(drawn, axis=1, keepdims=True)
     deviation = np.nanstd(drawn, axis=1, keepdims=True)
     standard: NDArray[np.float64] = np.zeros(drawn.shape)
