@@ -71,6 +71,7 @@ def finish(result: object) -> None:
     from gapbench.runs.run import Run
     from gapbench_leaderboard.board import ranking_text
     from gapbench_leaderboard.board.doubts import doubts_of
+    from gapbench_leaderboard.scores import decision_text
 
     assert isinstance(result, Run)
     counts = result.population["status"].value_counts()
@@ -83,6 +84,7 @@ def finish(result: object) -> None:
         page = result.build_board(scores)
         click.echo("")
         click.echo(ranking_text(scores, baselines=result.baselines(), doubts=doubts_of(result.measurements)))
+        click.echo("\n" + decision_text(result.decision(scores)))
         click.echo(f"\nBoard: {page} (and board.md, scores.csv, population.csv, measurements.csv beside it)")
     else:
         click.echo("Too few converged networks with measurements for a ranking; no board was built.")

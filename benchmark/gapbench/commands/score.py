@@ -124,7 +124,10 @@ def _not_scored(outcomes: Sequence[str]) -> list[str]:
 
 
 def _say(scores: pd.DataFrame, target: str, names: set[str]) -> None:
+    from gapbench_leaderboard.scores import decision_text
+
     click.echo(_overview(scores, target, names))
+    click.echo("\n" + decision_text(scores.attrs["decision"]))
     for note in scores.attrs["notes"]:
         click.echo(f"note: {note}", err=True)
 
@@ -165,11 +168,15 @@ def _columns(values: tuple[str, ...], frame: pd.DataFrame) -> list[str]:
 
 
 def _document(scores: pd.DataFrame) -> dict[str, object]:
+    from gapbench_leaderboard.board.numbers import plain_members
+    from gapbench_leaderboard.scoring.decision.words import decision_values
+
     rows = [
         {key: None if value != value else value for key, value in row.items()}
         for row in scores.drop(columns=["task", "family"]).to_dict("records")
     ]
-    return {"notes": scores.attrs["notes"], "scores": rows}
+    decision = plain_members(decision_values(scores.attrs["decision"]))
+    return {"notes": scores.attrs["notes"], "scores": rows, "decision": decision}
 
 
 def _overview(scores: pd.DataFrame, target: str, measures: set[str]) -> str:

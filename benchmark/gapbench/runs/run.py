@@ -17,6 +17,8 @@ from gapbench_base.errors import GapbenchError
 if TYPE_CHECKING:
     import pandas as pd
 
+    from gapbench_leaderboard.scores import Decision
+
 
 @dataclass(frozen=True, eq=False)
 class Run:
@@ -87,6 +89,18 @@ class Run:
             higher_means=self.directions(),
             baselines=self.baselines(),
             **options,
+        )
+
+    def decision(self, scores: pd.DataFrame | None = None) -> Decision:
+        """What the population can decide about the gap; see `gapbench_leaderboard.scores.decide`."""
+        from gapbench_leaderboard.scores import decide
+
+        return decide(
+            self.rankable(),
+            self.scores(targets=("gap",)) if scores is None else scores,
+            self.suite.axes,
+            self.suite.problem,
+            planned=self.identity.planned,
         )
 
     def baselines(self) -> list[str]:

@@ -164,6 +164,55 @@ class Agreement(TypedDict):
     tau: list[list[float | None]]
 
 
+class KeptSaid(TypedDict):
+    """See `scoring.decision.tree.Kept`."""
+
+    by: str
+    level: str
+    kept: int
+    networks: int
+    share: float | None
+
+
+class StratumSaid(TypedDict):
+    """See `scoring.decision.tree.Stratum`; numbers may be None, or the text "inf"."""
+
+    name: str
+    task: str
+    problem: str
+    family: str
+    networks: int
+    configurations: int
+    spread: Json
+    noise: Json
+    ratio: Json
+    between_seeds: Json
+    seeds: Json
+    shares: dict[str, Json]
+
+
+class GateSaid(TypedDict):
+    """See `scoring.decision.tree.Gate`."""
+
+    name: str
+    passed: bool | None
+    outcome: str
+    words: str
+
+
+class DecisionSaid(TypedDict):
+    """See `scoring.decision.tree.Decision`."""
+
+    target: str
+    networks: int
+    kept: int
+    levels: list[KeptSaid]
+    strata: list[StratumSaid]
+    resolution: dict[str, Json]
+    survivorship: dict[str, Json]
+    gates: list[GateSaid]
+
+
 class Content(TypedDict):
     """The whole document; see `board.document.document`."""
 
@@ -180,6 +229,7 @@ class Content(TypedDict):
     meanings: dict[str, str]
     proxies: list[BoardEntry]
     agreement: Agreement
+    decision: DecisionSaid
     population: Columns
     measurements: Columns
     scores: Columns

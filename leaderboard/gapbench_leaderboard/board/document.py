@@ -21,6 +21,7 @@ from gapbench_leaderboard.board.content import (
     Content,
     Json,
 )
+from gapbench_leaderboard.board.deciding import decision_of
 from gapbench_leaderboard.board.doubts import doubts_of
 from gapbench_leaderboard.board.invariances import invariance_mark
 from gapbench_leaderboard.board.marks import page_marks
@@ -61,8 +62,8 @@ def document(
     Returns:
         `format`, `suite`, `notes`, `axes`, `targets`, `tasks`, `families`; how the page shows
         estimators (`columns`, `marks`, `heat_maps`, `meanings`: see `board.columns` and `board.marks`); `proxies`,
-        the entries: what was measured, under which label, with which options; `agreement`; and the
-        tables.
+        the entries: what was measured, under which label, with which options; `agreement`; `decision`: what the
+        population can decide; and the tables.
     """
     described = proxy_entries(measurements, scores, entries)
     audited = {} if audit is None else {plain_text(label): rows for label, rows in audit["proxies"].items()}
@@ -100,6 +101,7 @@ def document(
         "meanings": meanings_of_estimators(),
         "proxies": described,
         "agreement": agreement(population, measurements, described, problem),
+        "decision": decision_of(population, scores, axes, problem, suite),
         "population": columns(population),
         "measurements": columns(measurements),
         "scores": columns(scores),

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
 from gapbench_leaderboard.board.content import Content
+from gapbench_leaderboard.board.decision_markdown import decision_lines
 from gapbench_leaderboard.board.document import baseline_labels
 from gapbench_leaderboard.board.doubts import Doubts, doubts_of
+from gapbench_leaderboard.board.escaping import escape as escape
 from gapbench_leaderboard.board.marks import marks_of, meanings
 from gapbench_leaderboard.board.numbers import exact, plain_text, rounded
 from gapbench_leaderboard.board.ranked import Ranked, rank_text, ranked, text_of
@@ -71,6 +72,7 @@ def markdown_text(
         full += ["", f"### {title}", "", *_exact_table(found)]
     if not full:
         lines += ["", "No proxy could be ranked."]
+    lines += decision_lines(content["decision"])
     lines += _verdicts(content)
     lines += _standings(content)
     lines += ["", "## Measurements", "", *_statuses(content, measurements)]
@@ -108,13 +110,6 @@ def _standings(content: Content) -> list[str]:
         "",
         *(f"- {escape(e['label'])}: {escape(e['standing']['words'])}" for e in told),
     ]
-
-
-def escape(value: object) -> str:
-    """Text that Markdown and HTML show as it is, within one cell of a table."""
-    text = html.escape(exact(value), quote=False)
-    text = "".join(f"\\{c}" if c in "\\`*_{}[]#|~!" else c for c in text)
-    return " ".join(text.split())
 
 
 def _scopes(content: Content) -> list[tuple[str, str]]:

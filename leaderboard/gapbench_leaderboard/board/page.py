@@ -13,6 +13,7 @@ SCRIPTS = (
     "ranking.js",
     "scatter.js",
     "heatmap.js",
+    "decision.js",
     "cost.js",
     "agreement.js",
     "downloads.js",

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from gapbench_leaderboard.intake.copies import copies, named_rows
 from gapbench_leaderboard.intake.spelling import axis_values, own_order
+from gapbench_leaderboard.scoring.decision import decide
 from gapbench_leaderboard.scoring.population_scores import score_population
 from gapbench_leaderboard.scoring.registry import estimators
 from gapbench_leaderboard.scoring.rows import COLUMNS
@@ -82,7 +83,8 @@ def score_table(
 
     Returns:
         The long form of `score_population` with empty `task` and `family`; `attrs["notes"]` lists what a
-        reader should know of the table (see `notes`), those of `read_table` first.
+        reader should know of the table (see `notes`), those of `read_table` first; `attrs["decision"]` is what
+        its networks can decide.
 
     Raises:
         TableError: for missing columns, duplicated configuration and seed, text in numeric columns, no
@@ -126,7 +128,17 @@ def score_table(
         prediction_replicates=prediction_replicates,
         workers=workers,
     )
-    return _as_table(scores, target, names, remarks)
+    table = _as_table(scores, target, names, remarks)
+    called = {inside: str(axis) for axis, inside in names.level.items()}
+    table.attrs["decision"] = decide(
+        population,
+        scores,
+        [names.level[axis] for axis in axes],
+        [names.level[axis] for axis in problem],
+        target=names.target,
+        labels={names.target: str(target), TASK: "", **called},
+    )
+    return table
 
 
 def _missing_words(frame: pd.DataFrame, given: Sequence[str]) -> list[str]:

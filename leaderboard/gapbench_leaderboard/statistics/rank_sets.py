@@ -134,7 +134,7 @@ def stepped_down(
     draws = np.where(np.isfinite(draws), draws, -np.inf)
     left = np.ones(len(both), dtype=bool)
     while left.any():
-        critical = critical_value(draws[left], freedom, alpha)
+        critical = critical_value(draws[left].max(axis=0), int(left.sum()), freedom, alpha)
         beyond = left & (both > critical)
         if not beyond.any():
             break
@@ -144,24 +144,25 @@ def stepped_down(
     return rejected[:half].astype(np.int64) - rejected[half:].astype(np.int64)
 
 
-def critical_value(draws: NDArray[np.float64], freedom: int, alpha: float) -> float:
+def critical_value(largest: NDArray[np.float64], hypotheses: int, freedom: int, alpha: float) -> float:
     """The quantile 1 - alpha of the largest of several draws, on Student's scale.
 
     Args:
-        draws: of every hypothesis, centred and scaled to a standard deviation of 1, shape (hypotheses, draws).
+        largest: over the hypotheses, of draws centred and scaled to a standard deviation of 1, shape (draws,).
+        hypotheses: how many there are.
         freedom: degrees of freedom of the standard errors.
-        alpha: probability that the largest is beyond it.
+        alpha: probability that any value over its standard error is beyond it by chance.
 
     Returns:
         What a value over its standard error must exceed.
     """
-    number = draws.shape[1]
+    number = len(largest)
     place = int(np.ceil((1 - alpha) * (number + 1))) - 1
     if place >= number:  # too few draws for the quantile: Bonferroni
-        return float(stats.t.isf(alpha / len(draws), freedom))
-    largest = float(np.sort(draws.max(axis=0))[place])
-    tail = float(stats.norm.sf(largest))
-    return float(stats.t.isf(tail, freedom)) if tail > 0 else largest
+        return float(stats.t.isf(alpha / hypotheses, freedom))
+    found = float(np.sort(largest)[place])
+    tail = float(stats.norm.sf(found))
+    return float(stats.t.isf(tail, freedom)) if tail > 0 else found
 
 
 def standardised(drawn: NDArray[np.float64]) -> NDArray[np.float64]:

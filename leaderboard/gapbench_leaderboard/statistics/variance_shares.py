@@ -19,7 +19,7 @@ from gapbench_leaderboard.statistics.configurations import means
 
 NAN = float("nan")
 LEAST_FREEDOM = 0.25
-"""Share of the configurations that the additive fit must leave as degrees of freedom, else axes are fitted alone."""
+"""Share of the configurations that the additive fit must leave as freedom, else axes are fitted alone."""
 
 
 @dataclass(frozen=True)
@@ -52,10 +52,10 @@ def variance_shares(
 ) -> VarianceShares:
     """Shares of the variance of `values` that axes and seeds explain.
 
-    The error of an axis's effect is that of seeds, and that of interactions as far as configurations are a sample of
-    all combinations: a complete grid (`fraction` 1) averages over the other axes exactly. Without seeds interactions
-    cannot be told from chance, and all that the additive fit leaves is taken for it. An axis that the fit
-    cannot tell from others, or that has too few configurations for it, is fitted alone.
+    The error of an axis's effect is that of seeds, and that of interactions as far as configurations are a sample
+    of all combinations: a complete grid (`fraction` 1) averages over the other axes exactly. Without seeds
+    interactions cannot be told from chance, and all that the additive fit leaves is taken for it. An axis that the
+    fit cannot tell from others, or that has too few configurations for it, is fitted alone.
 
     Args:
         values: finite, shape (networks,).
@@ -107,7 +107,8 @@ def _block(levels: NDArray[np.int64]) -> NDArray[np.float64]:
     """Indicators of all levels but the first, less their means, shape (configurations, levels - 1)."""
     codes = np.unique(levels, return_inverse=True)[1].reshape(-1)
     indicators = (codes[:, None] == np.arange(1, codes.max() + 1)).astype(np.float64)
-    return indicators - indicators.mean(axis=0)
+    centred: NDArray[np.float64] = indicators - indicators.mean(axis=0)
+    return centred
 
 
 def _axis(parts: Sequence[NDArray[np.float64]], axis: int, found: _Means, fraction: float) -> float:

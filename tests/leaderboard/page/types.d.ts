@@ -102,6 +102,27 @@ interface Suite {
   population?: { fingerprint: string; words: string; date?: string };
 }
 
+/** What the population can decide (deciding.py). */
+interface Decision {
+  target: string;
+  networks: number;
+  kept: number;
+  levels: { by: string; level: string; kept: number; networks: number; share: number | null }[];
+  strata: {
+    name: string;
+    networks: number;
+    configurations: number;
+    spread: Cell;
+    noise: Cell;
+    ratio: Cell;
+    between_seeds: Cell;
+    seeds: Cell;
+    shares: Record<string, Cell>;
+  }[];
+  survivorship: Record<string, Cell>;
+  gates: { name: string; passed: boolean | null; outcome: string; words: string }[];
+}
+
 interface Board {
   suite: Suite;
   notes: string[];
@@ -115,6 +136,7 @@ interface Board {
   meanings: Record<string, string>;
   proxies: Entry[];
   agreement: { proxies: string[]; tau: (number | null)[][] };
+  decision: Decision;
   population: StoredTable;
   measurements: StoredTable;
   scores: StoredTable;

@@ -250,6 +250,7 @@ document.querySelector("a.skip")?.addEventListener("click", (event) => {
 readFragment();
 drawHeader();
 drawGlossary();
+drawDecision();
 drawControls();
 draw();
 reveal();

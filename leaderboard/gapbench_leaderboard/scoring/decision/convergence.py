@@ -1,0 +1,76 @@
+"""The share of networks that is ranked, level by level."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from gapbench_leaderboard.scoring.decision.tree import Kept
+from gapbench_leaderboard.statistics.configurations import numeric
+from gapbench_leaderboard.statistics.levels_of_axes import in_words, levels_of_axis
+
+
+def is_kept(population: pd.DataFrame, target: str, ranked_status: Collection[str]) -> NDArray[np.bool_]:
+    """Networks that can be ranked: of a ranked status, with a finite target; shape (networks,)."""
+    kept: NDArray[np.bool_] = population["status"].isin(list(ranked_status)).to_numpy(dtype=bool)
+    return kept & np.isfinite(numeric(population, target))
+
+
+def kept_by_level(
+    population: pd.DataFrame,
+    kept: NDArray[np.bool_],
+    axes: Sequence[str],
+    labels: Mapping[str, str] | None = None,
+) -> tuple[Kept, ...]:
+    """Counts by task, family, width, every axis, and family with width, as far as the table has them.
+
+    An axis of more than 8 numbers is divided into quarters.
+
+    Args:
+        population: one row per network.
+        kept: those that are ranked, shape (networks,).
+        axes: columns; those that the table lacks are left out.
+        labels: of columns that are called otherwise in words.
+
+    Returns:
+        A count for every level, by column; of columns that vary.
+    """
+    columns = [
+        name for name in dict.fromkeys(["task", "family", "width", *axes]) if name in population.columns
+    ]
+    found: list[Kept] = []
+    for column in columns:
+        own = levels_of_axis(population, column)
+        if own.distinct < 2:
+            continue
+        name_of = (labels or {}).get(column, column)
+        found += [
+            Kept(name_of, name, int(kept[own.codes == code].sum()), int((own.codes == code).sum()))
+            for code, name in enumerate(own.names)
+        ]
+    if {"family", "width"} <= set(columns):
+        found += _by_width(population, kept)
+    return tuple(found)
+
+
+def _by_width(population: pd.DataFrame, kept: NDArray[np.bool_]) -> list[Kept]:
+    """Counts of every width of every family, its widths in quarters where they are many."""
+    found = []
+    family = population["family"].astype(str).to_numpy()
+    for name in sorted(set(family)):
+        rows = np.flatnonzero(family == name)
+        own = levels_of_axis(population.iloc[rows], "width")
+        for code, level in enumerate(own.names):
+            members = rows[own.codes == code]
+            found.append(
+                Kept(
+                    "family, width",
+                    f"{in_words(name)}, width {level}",
+                    int(kept[members].sum()),
+                    len(members),
+                )
+            )
+    return found
