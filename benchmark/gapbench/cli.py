@@ -15,6 +15,7 @@ from gapbench_base.version import __version__
 
 COMMANDS = {
     "run": "train, measure, score and build the board of a suite; resumes",
+    "pilot": "train a small part of a suite: what the whole would cost and could decide",
     "score": "rank statistics of your own table of networks and measures",
     "new": "write a commented template of a proxy",
     "check": "is this proxy valid, pure, repeatable, invariant to what, how fast",

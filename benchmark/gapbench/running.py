@@ -66,43 +66,96 @@ def run(
         out = own
     # a wrong name is said before torch is imported
     chosen = suite_in(own) if own is not None else load_suite(os.fspath(suite))
+    from gapbench.runs.environment import choose_device
+
+    device = choose_device(device)
+    check_numbers(limit, workers, repeats, device)
+    requests = choose_proxies(chosen, proxies)
+    folder = Path(out if out is not None else Path("runs") / chosen.name)
+    count = worker_count(workers, device)
+    setup = setup_of(chosen, folder, device, data_dir, count, _checked_stacks(stacks, device))
+    cells = planned(chosen, setup.data_dir, f"suite {suite}, [measure]")
+    problems = brought_up_to_date(
+        chosen,
+        setup,
+        cells,
+        requests,
+        count,
+        limit=limit,
+        retry_failed=retry_failed,
+        repeats=repeats,
+        progress=progress,
+    )
+    return _opened(folder, problems, board)
+
+
+def brought_up_to_date(
+    suite: Suite,
+    setup: Setup,
+    plan: Sequence[Cell],
+    requests: Sequence[ProxyRequest],
+    workers: int,
+    *,
+    limit: int | None = None,
+    retry_failed: bool = False,
+    repeats: int = 1,
+    progress: Progress | None = None,
+) -> list[str]:
+    """Train and measure what the run of `setup` does not have yet of a plan.
+
+    Args:
+        suite: which the folder holds a run of.
+        setup: of all jobs, with the folder.
+        plan: all cells of the run.
+        requests: what is measured.
+        workers: processes; 0 works in this one.
+        limit: only so many cells, the first.
+        retry_failed: repeat what has failed.
+        repeats: how often every proxy is measured, 1 or 2.
+        progress: hears of every result.
+
+    Returns:
+        What could not be done, in words.
+    """
     from gapbench.population.driver import Driver, check_folder
     from gapbench.population.progress import Silent
-    from gapbench.runs.environment import choose_device, environment, usable_cores
+    from gapbench.runs.environment import environment
     from gapbench.runs.identity import identity_in
     from gapbench.runs.lock import sole_driver
     from gapbench.runs.store import Store
 
-    device = choose_device(device)
-    _check_numbers(limit, workers, repeats, device)
-    requests = choose_proxies(chosen, proxies)
-    folder = Path(out if out is not None else Path("runs") / chosen.name)
-    count = workers if workers is not None else CUDA_WORKERS if device == "cuda" else usable_cores()
-    setup = _setup(chosen, folder, device, data_dir, count, _checked_stacks(stacks, device))
-    cells = _planned(chosen, setup.data_dir, f"suite {suite}, [measure]")
-    check_folder(folder)
-    with sole_driver(folder), Store(folder) as store:
-        _same_suite(store, chosen, folder)
-        store.set_meta("suite", {"name": chosen.name, "version": chosen.version, "text": chosen.text})
-        store.set_meta("plan", [cell.key for cell in cells])
+    check_folder(setup.run)
+    with sole_driver(setup.run), Store(setup.run) as store:
+        _same_suite(store, suite, setup.run)
+        store.set_meta("suite", {"name": suite.name, "version": suite.version, "text": suite.text})
+        store.set_meta("plan", [cell.key for cell in plan])
         store.set_meta("proxies", _labelled(store, requests))
-        store.set_meta(f"environment {time.time():.6f}", environment(device))
+        store.set_meta(f"environment {time.time():.6f}", environment(setup.device))
         driver = Driver(
             store,
             setup,
-            cells[:limit],
+            plan[:limit],
             requests,
             progress or Silent(),
             retry_failed,
             repeats,
-            others=cells[limit:] if limit is not None else (),
+            others=plan[limit:] if limit is not None else (),
         )
-        outcome = driver.bring_up_to_date(count)
+        outcome = driver.bring_up_to_date(workers)
         store.set_meta("population", identity_in(store).as_dict())
-    return _opened(folder, outcome.problems, board)
+    return outcome.problems
 
 
-def _setup(
+def worker_count(workers: int | None, device: str) -> int:
+    """The number asked for, or one process per core on a CPU and 4 on CUDA."""
+    from gapbench.runs.environment import usable_cores
+
+    if workers is not None:
+        return workers
+    return CUDA_WORKERS if device == "cuda" else usable_cores()
+
+
+def setup_of(
     suite: Suite,
     folder: Path,
     device: str,
@@ -110,6 +163,7 @@ def _setup(
     workers: int,
     stacks: str,
 ) -> Setup:
+    """What all jobs of a run share; see `Setup`."""
     from gapbench.population.jobs import Setup
     from gapbench.runs.environment import arithmetic
     from gapbench_tasks.folder import data_folder
@@ -134,7 +188,7 @@ def _opened(folder: Path, problems: Sequence[str], board: bool) -> Run:
     return result
 
 
-def _planned(suite: Suite, data_dir: str | None, where: str) -> list[Cell]:
+def planned(suite: Suite, data_dir: str | None, where: str) -> list[Cell]:
     """All cells of a suite, and whether its examples can cover the classes of every task."""
     from gapbench.population.facts import facts_source
     from gapbench.population.plan import check_sizes, plan
@@ -150,7 +204,8 @@ def _planned(suite: Suite, data_dir: str | None, where: str) -> list[Cell]:
     return cells
 
 
-def _check_numbers(limit: int | None, workers: int | None, repeats: int, device: str) -> None:
+def check_numbers(limit: int | None, workers: int | None, repeats: int, device: str) -> None:
+    """Refuse numbers that no run can have."""
     if limit is not None and limit < 1:
         raise GapbenchError(f"limit = {limit} must be at least 1.")
     if workers is not None and workers < 0:

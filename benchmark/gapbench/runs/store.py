@@ -165,6 +165,12 @@ class Store:
         with disk_errors(self.path):
             self._db.execute("INSERT INTO attempts VALUES (?, ?, ?)", (key, time.time(), worker))
 
+    def begun_at(self) -> dict[str, float]:
+        """Key -> when work on it was last begun, in seconds of the epoch."""
+        with disk_errors(self.path):
+            rows = self._db.execute("SELECT key, MAX(begun) FROM attempts GROUP BY key").fetchall()
+        return {str(key): float(begun) for key, begun in rows}
+
     def add_cell(self, record: TrainedCell) -> None:
         """Insert one finished cell; a record with the same key must be a failure that is being retried."""
         self._insert("cells", record.cell, asdict(record))

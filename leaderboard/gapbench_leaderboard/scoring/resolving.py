@@ -75,9 +75,11 @@ def smallest_difference(studies: StudySet, names: Sequence[str]) -> Differences:
 
 
 def common_noise(studies: StudySet, names: Sequence[str]) -> float:
-    """Share of a typical proxy's variance that the seeds of a configuration share; 0 where nothing tells it.
+    """What seeds have in common of a typical proxy.
 
-    Within problem and family, of ranks; the median over proxies.
+    Returns:
+        Share of its variance that the seeds of a configuration share, within problem and family, of ranks; the
+        median over proxies. 0 where nothing tells it.
     """
     found = []
     for name in names:

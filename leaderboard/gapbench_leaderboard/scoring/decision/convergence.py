@@ -65,12 +65,16 @@ def _by_width(population: pd.DataFrame, kept: NDArray[np.bool_]) -> list[Kept]:
         own = levels_of_axis(population.iloc[rows], "width")
         for code, level in enumerate(own.names):
             members = rows[own.codes == code]
-            found.append(
-                Kept(
-                    "family, width",
-                    f"{in_words(name)}, width {level}",
-                    int(kept[members].sum()),
-                    len(members),
-                )
-            )
+            called = f"width {_fraction(level)} of {in_words(name)}"
+            found.append(Kept("family, width", called, int(kept[members].sum()), len(members)))
     return found
+
+
+def _fraction(level: str) -> str:
+    """1/32 in the place of 0.03125."""
+    try:
+        value = float(level)
+    except ValueError:
+        return level
+    parts = 1 / value if 0 < value < 1 else 0.0
+    return f"1/{round(parts)}" if parts > 1 and abs(parts - round(parts)) < 1e-4 * parts else level

@@ -1,0 +1,194 @@
+"""What a whole suite will cost, from the networks of a pilot: seconds and bytes, by family and width."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from gapbench.population.plan import Cell
+from gapbench.runs.records import StoredMeasurement, TrainedCell
+
+MOST_WIDTHS = 8
+"""More widths of a family are taken together in quarters."""
+
+Place = tuple[str, str, float]
+"""Task, family and width."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Of one network."""
+
+    place: Place
+    train_seconds: float
+    measure_seconds: float
+    bytes: float
+
+
+@dataclass(frozen=True)
+class FamilyCost:
+    """Of all networks of a task and family that the suite plans."""
+
+    task: str
+    family: str
+    networks: int
+    train_seconds: float
+    """Of one worker, per network."""
+    measure_seconds: float
+    hours: float
+    """On this machine, with its workers."""
+    bytes: float
+
+
+@dataclass(frozen=True)
+class Session:
+    """One call that trained or measured, times in seconds of the epoch."""
+
+    start: float
+    end: float
+
+
+def costs_of(
+    cells: Sequence[TrainedCell],
+    measurements: Sequence[StoredMeasurement],
+    begun: Mapping[str, float],
+) -> dict[str, Cost]:
+    """What each network took.
+
+    Proxies share work, which is charged to each of them. So measuring takes the time from when its first
+    measurement was begun until its last was finished, but no more than what the proxies took in sum (which an
+    interruption in between does not lengthen).
+
+    Args:
+        cells: trained networks.
+        measurements: of them.
+        begun: measurement -> when it was last begun.
+
+    Returns:
+        Cell -> its cost.
+    """
+    by_cell: dict[str, list[StoredMeasurement]] = defaultdict(list)
+    for row in measurements:
+        by_cell[row.cell].append(row)
+    found = {}
+    for cell in cells:
+        own = by_cell[cell.cell]
+        charged = sum(row.seconds or 0.0 for row in own)
+        starts = [begun[row.measurement] for row in own if row.measurement in begun]
+        ends = [row.finished for row in own if row.finished is not None]
+        span = max(ends) - min(starts) if starts and ends else charged
+        found[cell.cell] = Cost(
+            place=(cell.task, cell.family, cell.width),
+            train_seconds=cell.seconds or 0.0,
+            measure_seconds=min(charged, max(0.0, span)),
+            bytes=float(cell.weights_bytes or 0),
+        )
+    return found
+
+
+def load(
+    costs: Mapping[str, Cost], finished: Mapping[str, float], sessions: Sequence[Session], workers: int
+) -> float:
+    """How much longer a worker is busy than its networks take: starting, waiting, other work on the machine.
+
+    Args:
+        costs: by cell.
+        finished: cell -> when its last result was stored.
+        sessions: of the pilot.
+        workers: that shared the work.
+
+    Returns:
+        Wall time times workers over the sum of the costs, of the sessions that did something; 1 without such.
+    """
+    wall = busy = 0.0
+    for session in sessions:
+        own = [
+            costs[cell]
+            for cell, end in finished.items()
+            if cell in costs and session.start <= end <= session.end
+        ]
+        if own:
+            wall += session.end - session.start
+            busy += sum(cost.train_seconds + cost.measure_seconds for cost in own)
+    return wall * workers / busy if busy > 0 else 1.0
+
+
+def family_costs(
+    costs: Iterable[Cost], planned: Sequence[Cell], workers: int, factor: float
+) -> list[FamilyCost]:
+    """The costs of all planned networks by task and family.
+
+    The cost of a width is the mean of its networks; between widths, and beyond, it follows a power of the width.
+
+    Args:
+        costs: of the pilot's networks.
+        planned: all cells of the suite.
+        workers: that will share the work.
+        factor: see `load`.
+
+    Returns:
+        By task and family; NaN where the pilot has no network of one.
+    """
+    known: dict[tuple[str, str], list[Cost]] = defaultdict(list)
+    for cost in costs:
+        known[cost.place[:2]].append(cost)
+    wanted: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for cell in planned:
+        wanted[cell.configuration.task, cell.configuration.family].append(cell.configuration.width)
+    found = []
+    for (task, family), widths in sorted(wanted.items()):
+        own = known[task, family]
+        train, measure, size = (
+            sum(by_width([(cost.place[2], value) for cost, value in zip(own, values)], widths))
+            for values in (
+                [cost.train_seconds for cost in own],
+                [cost.measure_seconds for cost in own],
+                [cost.bytes for cost in own],
+            )
+        )
+        hours = factor * (train + measure) / workers / 3600
+        found.append(
+            FamilyCost(task, family, len(widths), train / len(widths), measure / len(widths), hours, size)
+        )
+    return found
+
+
+def by_width(known: Sequence[tuple[float, float]], widths: Sequence[float]) -> list[float]:
+    """Values at widths, from pairs of width and value: means of equal widths, and power laws between and beyond.
+
+    Returns:
+        One value for each width; NaN where nothing is known.
+    """
+    if not known:
+        return [math.nan] * len(widths)
+    groups = _groups(known)
+    points = [
+        (sum(math.log(w) for w, _ in own) / len(own), sum(v for _, v in own) / len(own)) for own in groups
+    ]
+    positive = [(x, math.log(v)) for x, v in points if v > 0]
+    if len(positive) < len(points):  # a mean of 0 has no power law
+        mean = sum(v for _, v in known) / len(known)
+        return [mean] * len(widths)
+    return [math.exp(_interpolated(positive, math.log(width))) for width in widths]
+
+
+def _groups(known: Sequence[tuple[float, float]]) -> list[list[tuple[float, float]]]:
+    """The pairs of each width, in order; of many widths those of each quarter of the pairs."""
+    ordered = sorted(known)
+    widths = sorted({width for width, _ in ordered})
+    if len(widths) <= MOST_WIDTHS:
+        return [[pair for pair in ordered if pair[0] == width] for width in widths]
+    cuts = [round(len(ordered) * part / 4) for part in range(5)]
+    return [ordered[a:b] for a, b in itertools.pairwise(cuts) if b > a]
+
+
+def _interpolated(points: Sequence[tuple[float, float]], x: float) -> float:
+    """A straight line between neighbours, and beyond the ends as between the last two."""
+    if len(points) == 1:
+        return points[0][1]
+    place = next((k for k in range(1, len(points) - 1) if x <= points[k][0]), len(points) - 1)
+    (x0, y0), (x1, y1) = points[place - 1], points[place]
+    return y0 + (y1 - y0) * (x - x0) / (x1 - x0) if x1 > x0 else 0.5 * (y0 + y1)

@@ -1,0 +1,114 @@
+"""A pilot of a tiny suite: resumes, says the same in all forms, and goes on as a run."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from click.testing import CliRunner
+
+from benchmark.run_cases import rows
+from benchmark.tiny_suite import TINY
+from gapbench.cli import cli
+from gapbench.pilot.piloting import pilot
+from gapbench.pilot.words import report_text
+from gapbench.population.facts import facts_source
+from gapbench.population.plan import plan
+from gapbench.running import run
+from gapbench.runs.run import open_run
+from gapbench.suites.suite import parse_suite
+from gapbench_base.errors import GapbenchError
+
+ONE_SEED = TINY.replace("seed = [0, 1]", "seed = [3]")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("pilot")
+    suite = folder / "tiny.toml"
+    suite.write_text(ONE_SEED)
+    report, done = pilot(suite, 8, folder / "run", device="cpu", workers=0)
+    return suite, report, done
+
+
+def test_the_networks_are_the_suites_own_and_seeds_beside_them(made):
+    _, report, done = made
+    whole = {c.key: c for c in plan(parse_suite(ONE_SEED, "tiny"), facts_source(None))}
+    assert report.networks == len(done.population) == 8
+    assert report.planned == len(whole) == 6
+    assert set(whole) < set(done.population["cell"])
+    added = done.population[~done.population["cell"].isin(whole)]
+    assert sorted(added["seed"]) == [0, 0]
+    assert done.problems == ()
+
+
+def test_all_that_is_predicted_is_there_and_every_form_says_the_same(made):
+    _, report, done = made
+    values = json.loads((done.folder / "pilot.json").read_text())
+    assert values["hours"] == pytest.approx(report.hours)
+    assert 0 < report.hours < 0.1
+    weights = sum(file.stat().st_size for file in (done.folder / "weights").iterdir())
+    assert report.bytes == pytest.approx(
+        6 / 8 * (weights + (done.folder / "run.sqlite").stat().st_size), rel=0.5
+    )
+    assert values["kept"] == report.kept
+    assert values["decision"]["levels"][0]["low"] < 1
+    text = report_text(report)
+    markdown = (done.folder / "pilot.md").read_text()
+    assert all(len(line) <= 100 for line in text.splitlines())
+    for words in ("plain/mlp", "to train and measure, with 1 workers (cpu)"):
+        assert words in text
+        assert words.replace("/", "/") in markdown
+    for gate in report.decision.gates:
+        assert f"**{gate.name}**" in markdown
+        assert gate.name in text
+    for advice in values["advice"]:
+        assert advice.split()[0].replace("_", "\\_") in markdown
+
+
+def test_the_same_again_trains_nothing_and_more_go_on(made):
+    suite, report, done = made
+    before = rows(done.folder, "cells"), rows(done.folder, "measurements")
+    again, _ = pilot(suite, 8, done.folder, device="cpu", workers=0)
+    assert (rows(done.folder, "cells"), rows(done.folder, "measurements")) == before
+    assert again.decision == report.decision or again.decision.gates == report.decision.gates
+    assert again.hours == pytest.approx(report.hours)
+
+
+def test_a_run_in_the_same_folder_goes_on_from_it_and_is_no_pilot_any_more(made, tmp_path):
+    suite, _, _ = made
+    pilot(suite, 4, tmp_path / "run", device="cpu", workers=0)
+    trained = {row[0] for row in rows(tmp_path / "run", "cells")}
+    whole = run(suite, tmp_path / "run", device="cpu", workers=0, board=False)
+    assert len(whole.population) == 6
+    assert len(trained & set(whole.population["cell"])) == 3
+    with pytest.raises(GapbenchError, match="no pilot"):
+        pilot(suite, 4, tmp_path / "run", device="cpu", workers=0)
+    assert open_run(tmp_path / "run").cells == whole.cells
+
+
+def test_the_command_says_what_the_function_says(made):
+    suite, report, done = made
+    shown = CliRunner().invoke(
+        cli, ["pilot", str(suite), "--networks", "8", "--out", str(done.folder), "--device", "cpu"]
+    )
+    assert shown.exit_code == 0, shown.output
+    assert "What these 8 networks can decide (gap)" in shown.output
+    assert f"Of the whole suite {report.suite}, 6 networks, as far as 8 tell" in shown.output
+    assert "pilot.md" in shown.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [(["qick"], "Did you mean 'quick'"), (["quick", "--networks", "1"], "--networks"), ([], "SUITE")],
+)
+def test_mistakes_are_one_message(arguments, words, tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "gapbench", "pilot", *arguments], capture_output=True, text=True, cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+    assert list(tmp_path.iterdir()) == []
