@@ -15,8 +15,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gapbench_leaderboard.statistics.configurations import means
-
 NAN = float("nan")
 LEAST_FREEDOM = 0.25
 """Share of the configurations that the additive fit must leave as freedom, else axes are fitted alone."""
@@ -91,7 +89,8 @@ def variance_shares(
 
 
 def _over_seeds(values: NDArray[np.float64], row_of: NDArray[np.int64], number: int) -> _Means:
-    mean, count = means(values, row_of, number), np.bincount(row_of, minlength=number)
+    count = np.bincount(row_of, minlength=number)
+    mean = values.mean() + np.bincount(row_of, values - values.mean(), number) / count
     freedom = len(values) - number
     squares = float(((values - mean[row_of]) ** 2).sum())
     return _Means(mean, 1.0 / count, squares / freedom if freedom else NAN)
@@ -117,9 +116,9 @@ def _axis(parts: Sequence[NDArray[np.float64]], axis: int, found: _Means, fracti
     if not width:
         return NAN
     whole = np.hstack(list(parts))
-    rank = 1 + np.linalg.matrix_rank(whole)
+    rank = 1 + _rank(whole)
     others = np.hstack([np.zeros((number, 1)), *(part for k, part in enumerate(parts) if k != axis)])
-    told = rank - 1 - np.linalg.matrix_rank(others) == width
+    told = rank - 1 - _rank(others) == width
     exact = fraction == 1 and np.isfinite(found.seed)
     if told and (exact or number - rank >= max(1.0, LEAST_FREEDOM * number)):
         start = sum(part.shape[1] for part in parts[:axis])
@@ -128,15 +127,22 @@ def _axis(parts: Sequence[NDArray[np.float64]], axis: int, found: _Means, fracti
     return _corrected(parts[axis], slice(0, width), found, fraction if len(parts) == 1 else 0.0)
 
 
+def _rank(design: NDArray[np.float64]) -> int:
+    """The rank of a matrix of many rows and few columns."""
+    return int(np.linalg.matrix_rank(design.T @ design, hermitian=True))
+
+
 def _corrected(design: NDArray[np.float64], own: slice, found: _Means, fraction: float) -> float:
     """Mean square of the effect of the columns `own` of a centred design, less what chance adds to it."""
     number = len(found.value)
     inverse = np.linalg.pinv(design)
-    hat = design @ inverse + 1.0 / number
-    operator = design[:, own] @ inverse[own]
-    rest = found.value - hat @ found.value
-    freedom = number - round(float(np.trace(hat)))
-    left = 1 - np.diag(hat)
+    leverage = (design * inverse.T).sum(axis=1) + 1.0 / number
+    freedom = number - round(float(leverage.sum()))
+    left = 1 - leverage
+    rest = found.value - found.value.mean() - design @ (inverse @ found.value)
+    block = inverse[own]
+    gram = design[:, own].T @ design[:, own]
+    weight = (block * (gram @ block)).sum(axis=0)  # what the square of each mean adds to that of the effect
     if np.isfinite(found.seed):
         if freedom < 1 and fraction < 1:
             return NAN
@@ -147,5 +153,5 @@ def _corrected(design: NDArray[np.float64], own: slice, found: _Means, fraction:
         error = np.full(number, float((rest**2).sum()) / freedom)
     else:
         return NAN
-    effect = operator @ found.value
-    return float(((effect**2).sum() - (operator**2 @ error).sum()) / number)
+    effect = design[:, own] @ (block @ found.value)
+    return float(((effect**2).sum() - (weight * error).sum()) / number)
