@@ -24,7 +24,8 @@ from gapbench_leaderboard.scoring.decision.gates import (
 )
 from gapbench_leaderboard.scoring.decision.resolution import overall, resolution_of, survivorship_of
 from gapbench_leaderboard.scoring.decision.tree import Kept, Resolution, Stratum
-from leaderboard.board_cases import STATES, board, scored
+from leaderboard.board_cases import AWKWARD, STATES, board, scored
+from leaderboard.chromium import CHROMIUM, browser, needs_browser
 
 NAN = float("nan")
 COLUMNS = ["task", "family", "target", "proxy", "estimator", "value", "low", "high", "models"]
@@ -270,3 +271,26 @@ def test_the_scores_tell_of_the_resolution() -> None:
     assert 0 <= found.planted_among <= 1
     assert 0 <= found.planted_alone <= 1
     assert found.half_width > 0.05
+
+
+@needs_browser
+def test_the_page_shows_every_verdict_and_the_numbers_behind_it(tmp_path: Path) -> None:
+    assert CHROMIUM is not None
+    networks, _, _ = scored(("one", "two"), 16, 2, tuple(STATES))
+    awkward = networks.assign(
+        **{AWKWARD[0]: np.arange(len(networks)) % 2, "__proto__": np.arange(len(networks)) % 3}
+    )
+    axes = ("width", "learning_rate", AWKWARD[0], "__proto__")
+    board(tmp_path, ("one", "two"), 16, 2, STATES, population=awkward, axes=axes)
+    said = json.loads((tmp_path / "data.json").read_text())["decision"]
+    with browser(CHROMIUM) as page:
+        page.open((tmp_path / "index.html").as_uri())
+        rows = "[...document.querySelectorAll('#decision tbody tr')]"
+        shown = page.value(f"{rows}.map((row) => [...row.cells].map((cell) => cell.textContent))")
+        expected = [[gate["name"], gate["outcome"], gate["words"]] for gate in said["gates"]]
+        assert shown[: len(expected)] == expected
+        count = page.value("document.querySelectorAll('#decision-levels tbody tr').length")
+        assert count == len(said["levels"])
+        cells = "[...document.querySelectorAll('#decision-strata tbody tr')].map((row) => row.cells.length)"
+        assert set(page.value(cells)) == {8 + len(axes)}
+        assert page.complaints == []

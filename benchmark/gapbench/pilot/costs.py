@@ -89,10 +89,12 @@ def costs_of(
     return found
 
 
-def load(
+def overhead(
     costs: Mapping[str, Cost], finished: Mapping[str, float], sessions: Sequence[Session], workers: int
 ) -> float:
-    """How much longer a worker is busy than its networks take: starting, waiting, other work on the machine.
+    """Seconds of a session in which no network is worked on: starting workers, trials of engines, waiting.
+
+    They hardly grow with the number of networks. (Other work on the machine makes the networks themselves slower.)
 
     Args:
         costs: by cell.
@@ -101,9 +103,9 @@ def load(
         workers: that shared the work.
 
     Returns:
-        Wall time times workers over the sum of the costs, of the sessions that did something; 1 without such.
+        The mean over the sessions that did something; 0 without such.
     """
-    wall = busy = 0.0
+    found = []
     for session in sessions:
         own = [
             costs[cell]
@@ -111,14 +113,12 @@ def load(
             if cell in costs and session.start <= end <= session.end
         ]
         if own:
-            wall += session.end - session.start
-            busy += sum(cost.train_seconds + cost.measure_seconds for cost in own)
-    return wall * workers / busy if busy > 0 else 1.0
+            busy = sum(cost.train_seconds + cost.measure_seconds for cost in own)
+            found.append(max(0.0, session.end - session.start - busy / workers))
+    return sum(found) / len(found) if found else 0.0
 
 
-def family_costs(
-    costs: Iterable[Cost], planned: Sequence[Cell], workers: int, factor: float
-) -> list[FamilyCost]:
+def family_costs(costs: Iterable[Cost], planned: Sequence[Cell], workers: int) -> list[FamilyCost]:
     """The costs of all planned networks by task and family.
 
     The cost of a width is the mean of its networks; between widths, and beyond, it follows a power of the width.
@@ -127,7 +127,6 @@ def family_costs(
         costs: of the pilot's networks.
         planned: all cells of the suite.
         workers: that will share the work.
-        factor: see `load`.
 
     Returns:
         By task and family; NaN where the pilot has no network of one.
@@ -149,7 +148,7 @@ def family_costs(
                 [cost.bytes for cost in own],
             )
         )
-        hours = factor * (train + measure) / workers / 3600
+        hours = (train + measure) / workers / 3600
         found.append(
             FamilyCost(task, family, len(widths), train / len(widths), measure / len(widths), hours, size)
         )

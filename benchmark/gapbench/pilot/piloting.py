@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from gapbench.pilot.choosing import choose
-from gapbench.pilot.costs import Session, costs_of, family_costs, load
+from gapbench.pilot.costs import Session, costs_of, family_costs, overhead
 from gapbench.pilot.report import PilotReport, report_values
 from gapbench.pilot.words import report_markdown
 from gapbench.population.facts import facts_source
@@ -125,7 +125,8 @@ def reported(
         planned=len(whole),
         workers=workers,
         device=device,
-        costs=tuple(family_costs(costs.values(), whole, workers, load(costs, finished, sessions, workers))),
+        costs=tuple(family_costs(costs.values(), whole, workers)),
+        overhead_seconds=overhead(costs, finished, sessions, workers),
         database_bytes=database / max(1, len(trained)) * len(whole),
         kept=float(sum(chances) / len(chances)),
         forecast=_forecast(run, scores, layout, rates) if decision.kept else Forecast(),

@@ -36,6 +36,8 @@ class PilotReport:
     workers: int
     device: str
     costs: tuple[FamilyCost, ...]
+    overhead_seconds: float
+    """In which no network is worked on; see `costs.overhead`."""
     database_bytes: float
     kept: float
     """Share of the planned networks that will be ranked: that of each task and family, by their planned numbers."""
@@ -45,7 +47,7 @@ class PilotReport:
     @property
     def hours(self) -> float:
         """To train and measure all planned networks."""
-        return math.fsum(own.hours for own in self.costs)
+        return math.fsum([self.overhead_seconds / 3600, *(own.hours for own in self.costs)])
 
     @property
     def bytes(self) -> float:

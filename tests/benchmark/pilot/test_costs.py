@@ -5,7 +5,7 @@ import math
 import pytest
 
 from gapbench.pilot.choosing import choose
-from gapbench.pilot.costs import Cost, Session, by_width, costs_of, family_costs, load
+from gapbench.pilot.costs import Cost, Session, by_width, costs_of, family_costs, overhead
 from gapbench.population.plan import TaskFacts, plan
 from gapbench.runs.records import StoredMeasurement, TrainedCell
 from gapbench.suites.suite import load_suite
@@ -42,7 +42,7 @@ def test_the_whole_of_a_known_law_is_predicted_from_the_pilot():
         scale = len(own.family) * own.width**0.7
         return Cost((own.task, own.family, own.width), scale, 2 * scale, 1000 * own.width**2)
 
-    rows = family_costs(map(cost, choose(whole, 48, suite.axes, facts)), whole, workers=2, factor=1.5)
+    rows = family_costs(map(cost, choose(whole, 48, suite.axes, facts)), whole, workers=2)
     assert {(row.task, row.family) for row in rows} == {
         (c.configuration.task, c.configuration.family) for c in whole
     }
@@ -53,7 +53,7 @@ def test_the_whole_of_a_known_law_is_predicted_from_the_pilot():
         assert row.networks == len(own)
         assert row.bytes == pytest.approx(sum(c.bytes for c in own))
         seconds = sum(c.train_seconds + c.measure_seconds for c in own)
-        assert row.hours * 3600 == pytest.approx(1.5 * seconds / 2)
+        assert row.hours * 3600 == pytest.approx(seconds / 2)
         assert row.train_seconds * len(own) == pytest.approx(seconds / 3)
 
 
@@ -84,9 +84,9 @@ def test_shared_work_counts_once_and_interruptions_not_at_all():
     assert [found[name].train_seconds for name in "abc"] == [2.0, 3.0, 1.0]
 
 
-def test_the_load_is_wall_time_over_work_of_the_sessions_that_did_something():
+def test_the_overhead_is_what_sessions_that_did_something_took_beside_the_work():
     costs = {name: Cost(("t", "f", 1.0), 3.0, 1.0, 0.0) for name in "abc"}
     finished = {"a": 4.0, "b": 9.0, "c": 105.0}
     sessions = [Session(0.0, 10.0), Session(100.0, 106.0), Session(200.0, 900.0)]
-    assert load(costs, finished, sessions, 2) == pytest.approx(16 * 2 / 12)
-    assert load(costs, finished, sessions[2:], 2) == 1.0
+    assert overhead(costs, finished, sessions, 2) == pytest.approx((10 - 8 / 2 + 6 - 4 / 2) / 2)
+    assert overhead(costs, finished, sessions[2:], 2) == 0.0
