@@ -19,7 +19,7 @@ from gapbench.pilot.words import report_markdown
 from gapbench.population.facts import facts_source
 from gapbench.population.plan import Cell
 from gapbench.running import brought_up_to_date, check_numbers, planned, setup_of, worker_count
-from gapbench.runs.environment import choose_device
+from gapbench.runs.environment import choose_device, usable_cores
 from gapbench.runs.run import Run, open_run
 from gapbench.runs.store import Store
 from gapbench.suites.suite import Suite, configuration_values, load_suite
@@ -127,6 +127,8 @@ def reported(
         device=device,
         costs=tuple(family_costs(costs.values(), whole, workers)),
         overhead_seconds=overhead(costs, finished, sessions, workers),
+        cores=usable_cores(),
+        load=os.getloadavg()[1] if hasattr(os, "getloadavg") else float("nan"),
         database_bytes=database / max(1, len(trained)) * len(whole),
         kept=float(sum(chances) / len(chances)),
         forecast=_forecast(run, scores, layout, rates) if decision.kept else Forecast(),

@@ -24,6 +24,8 @@ from gapbench_leaderboard.scoring.decision.words import decision_values
 from gapbench_leaderboard.statistics.proportions import wilson
 
 MOST_NAMED = 6
+BUSY = 1.3
+"""From this load for each core on, times are said to be those of a busy machine."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,9 @@ class PilotReport:
     costs: tuple[FamilyCost, ...]
     overhead_seconds: float
     """In which no network is worked on; see `costs.overhead`."""
+    cores: int
+    load: float
+    """Processes that wanted to work at its end (load average); NaN where the system does not tell."""
     database_bytes: float
     kept: float
     """Share of the planned networks that will be ranked: that of each task and family, by their planned numbers."""
@@ -71,10 +76,13 @@ def summary(report: PilotReport) -> list[tuple[str, str]]:
     """What is predicted of the whole suite: a name and words each."""
     found, now = report.forecast, report.decision
     low, high = wilson(now.kept, now.networks)
+    busy = report.device == "cpu" and report.load > BUSY * report.cores
+    other = f"; measured beside other work (load {report.load:.1f} on {report.cores} cores)" if busy else ""
     return [
         (
             "time",
-            f"{duration(report.hours)} to train and measure, with {report.workers} workers ({report.device})",
+            f"{duration(report.hours)} to train and measure, with {report.workers} workers ({report.device}); of "
+            f"it {duration(report.overhead_seconds / 3600)} for starting, trials and waiting{other}",
         ),
         ("disk", f"{size(report.bytes)} of weights and measurements"),
         (

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 from click.testing import CliRunner
@@ -12,6 +13,7 @@ from benchmark.run_cases import rows
 from benchmark.tiny_suite import TINY
 from gapbench.cli import cli
 from gapbench.pilot.piloting import pilot
+from gapbench.pilot.report import summary
 from gapbench.pilot.words import report_text
 from gapbench.population.facts import facts_source
 from gapbench.population.plan import plan
@@ -59,12 +61,20 @@ def test_all_that_is_predicted_is_there_and_every_form_says_the_same(made):
     assert all(len(line) <= 100 for line in text.splitlines())
     for words in ("plain/mlp", "to train and measure, with 1 workers (cpu)"):
         assert words in text
-        assert words.replace("/", "/") in markdown
+        assert words in markdown
     for gate in report.decision.gates:
         assert f"**{gate.name}**" in markdown
         assert gate.name in text
     for advice in values["advice"]:
         assert advice.split()[0].replace("_", "\\_") in markdown
+
+
+def test_times_measured_on_a_busy_machine_are_said_to_be_such(made):
+    _, report, _ = made
+    quiet, busy = (dict(summary(replace(report, cores=2, load=load)))["time"] for load in (2.1, 4.3))
+    assert "other work" not in quiet
+    assert "other work (load 4.3 on 2 cores)" in busy
+    assert "other work" not in dict(summary(replace(report, cores=2, load=float("nan"))))["time"]
 
 
 def test_the_same_again_trains_nothing_and_more_go_on(made):
