@@ -91,6 +91,7 @@ def test_networks_are_counted_by_every_level() -> None:
     table.loc[0, "gap"] = np.nan
     found = decide(table, nothing(), ["width", "rate"])
     counts = {(own.by, own.level): (own.kept, own.networks) for own in found.levels}
+    assert counts["task", "t"] == (19, 24)
     assert counts["family", "a"] == (11, 12)
     assert counts["family", "b"] == (8, 12)
     assert counts["width", "1"] == (3, 8)
@@ -100,6 +101,7 @@ def test_networks_are_counted_by_every_level() -> None:
     gate = found.gates[0]
     assert gate.passed is False
     assert "19 of 24" in gate.words
+    assert "task t" not in gate.words  # that is all of them
     assert "width 1 of b: 0 of 4 kept" in gate.words
 
 

@@ -19,7 +19,7 @@ Place = tuple[str, str, float]
 
 
 @dataclass(frozen=True)
-class Cost:
+class NetworkCost:
     """Of one network."""
 
     place: Place
@@ -44,7 +44,7 @@ class FamilyCost:
 
 
 @dataclass(frozen=True)
-class Session:
+class PilotSession:
     """One call that trained or measured, times in seconds of the epoch."""
 
     start: float
@@ -55,7 +55,7 @@ def costs_of(
     cells: Sequence[TrainedCell],
     measurements: Sequence[StoredMeasurement],
     begun: Mapping[str, float],
-) -> dict[str, Cost]:
+) -> dict[str, NetworkCost]:
     """What each network took.
 
     Proxies share work, which is charged to each of them. So measuring takes the time from when its first
@@ -80,7 +80,7 @@ def costs_of(
         starts = [begun[row.measurement] for row in own if row.measurement in begun]
         ends = [row.finished for row in own if row.finished is not None]
         span = max(ends) - min(starts) if starts and ends else charged
-        found[cell.cell] = Cost(
+        found[cell.cell] = NetworkCost(
             place=(cell.task, cell.family, cell.width),
             train_seconds=cell.seconds or 0.0,
             measure_seconds=min(charged, max(0.0, span)),
@@ -90,7 +90,10 @@ def costs_of(
 
 
 def overhead(
-    costs: Mapping[str, Cost], finished: Mapping[str, float], sessions: Sequence[Session], workers: int
+    costs: Mapping[str, NetworkCost],
+    finished: Mapping[str, float],
+    sessions: Sequence[PilotSession],
+    workers: int,
 ) -> float:
     """Seconds of a session in which no network is worked on: starting workers, trials of engines, waiting.
 
@@ -118,7 +121,7 @@ def overhead(
     return sum(found) / len(found) if found else 0.0
 
 
-def family_costs(costs: Iterable[Cost], planned: Sequence[Cell], workers: int) -> list[FamilyCost]:
+def family_costs(costs: Iterable[NetworkCost], planned: Sequence[Cell], workers: int) -> list[FamilyCost]:
     """The costs of all planned networks by task and family.
 
     The cost of a width is the mean of its networks; between widths, and beyond, it follows a power of the width.
@@ -131,7 +134,7 @@ def family_costs(costs: Iterable[Cost], planned: Sequence[Cell], workers: int) -
     Returns:
         By task and family; NaN where the pilot has no network of one.
     """
-    known: dict[tuple[str, str], list[Cost]] = defaultdict(list)
+    known: dict[tuple[str, str], list[NetworkCost]] = defaultdict(list)
     for cost in costs:
         known[cost.place[:2]].append(cost)
     wanted: dict[tuple[str, str], list[float]] = defaultdict(list)

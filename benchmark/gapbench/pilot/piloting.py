@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from gapbench.pilot.choosing import choose
-from gapbench.pilot.costs import Session, costs_of, family_costs, overhead
+from gapbench.pilot.costs import PilotSession, costs_of, family_costs, overhead
 from gapbench.pilot.report import PilotReport, report_values
 from gapbench.pilot.words import report_markdown
 from gapbench.population.facts import facts_source
@@ -80,7 +80,7 @@ def pilot(
     _refuse_other_runs(folder)
     start = time.time()
     problems = brought_up_to_date(chosen, setup, cells, chosen.proxies, count, progress=progress)
-    sessions = _kept(folder, cells, Session(start, time.time()))
+    sessions = _kept(folder, cells, PilotSession(start, time.time()))
     run = open_run(folder, problems=tuple(problems))
     report = reported(run, chosen, whole, sessions, max(1, count), device)
     values = plain_members(report_values(report))
@@ -90,7 +90,7 @@ def pilot(
 
 
 def reported(
-    run: Run, suite: Suite, whole: Sequence[Cell], sessions: Sequence[Session], workers: int, device: str
+    run: Run, suite: Suite, whole: Sequence[Cell], sessions: Sequence[PilotSession], workers: int, device: str
 ) -> PilotReport:
     """The report on a pilot's run.
 
@@ -177,10 +177,10 @@ def _refuse_other_runs(folder: Path) -> None:
         raise GapbenchError(f"{folder} holds a run that is no pilot. Choose another folder with --out.")
 
 
-def _kept(folder: Path, cells: Sequence[Cell], session: Session) -> list[Session]:
+def _kept(folder: Path, cells: Sequence[Cell], session: PilotSession) -> list[PilotSession]:
     """Keep the pilot's cells and its sessions, this one among them, in its database."""
     with Store(folder) as store:
         known = (store.meta(PILOT) or {}).get("sessions", [])
         times = [*known, [session.start, session.end]]
         store.set_meta(PILOT, {"cells": [cell.key for cell in cells], "sessions": times})
-    return [Session(start, end) for start, end in times]
+    return [PilotSession(start, end) for start, end in times]

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from gapbench.pilot.costs import FamilyCost
-from gapbench_leaderboard.scoring.decision import Decision
+from gapbench_leaderboard.scoring.decision import PopulationDecision
 from gapbench_leaderboard.scoring.decision.forecast import Forecast
 from gapbench_leaderboard.scoring.decision.gates import (
     LEAST_KEPT_OF_LEVEL,
@@ -47,7 +47,7 @@ class PilotReport:
     kept: float
     """Share of the planned networks that will be ranked: that of each task and family, by their planned numbers."""
     forecast: Forecast
-    decision: Decision
+    decision: PopulationDecision
 
     @property
     def hours(self) -> float:
@@ -108,7 +108,7 @@ def advice(report: PilotReport) -> list[str]:
     return [*_of_levels(report.decision), *_of_strata(report.decision), *_of_resolution(report)]
 
 
-def _of_levels(decision: Decision) -> list[str]:
+def _of_levels(decision: PopulationDecision) -> list[str]:
     low = [own for own in decision.levels if own.share < LEAST_KEPT_OF_LEVEL]
     low.sort(key=lambda own: (own.by != "family, width", own.share, -own.networks, own.level))
     said = [f"{kept_words(own)} (95 % interval {_interval(own)})" for own in low]
@@ -121,7 +121,7 @@ def _interval(own: Kept) -> str:
     return f"{low:.2f} to {high:.2f}"
 
 
-def _of_strata(decision: Decision) -> list[str]:
+def _of_strata(decision: PopulationDecision) -> list[str]:
     found: list[str] = []
     axes: dict[str, list[str]] = {}
     for own in decision.strata:

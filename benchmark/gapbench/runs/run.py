@@ -17,7 +17,7 @@ from gapbench_base.errors import GapbenchError
 if TYPE_CHECKING:
     import pandas as pd
 
-    from gapbench_leaderboard.scores import Decision
+    from gapbench_leaderboard.scores import PopulationDecision
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +91,7 @@ class Run:
             **options,
         )
 
-    def decision(self, scores: pd.DataFrame | None = None) -> Decision:
+    def decision(self, scores: pd.DataFrame | None = None) -> PopulationDecision:
         """What the population can decide about the gap; see `gapbench_leaderboard.scores.decide`."""
         from gapbench_leaderboard.scores import decide
 

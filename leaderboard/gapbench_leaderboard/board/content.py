@@ -201,7 +201,7 @@ class GateSaid(TypedDict):
 
 
 class DecisionSaid(TypedDict):
-    """See `scoring.decision.tree.Decision`."""
+    """See `scoring.decision.tree.PopulationDecision`."""
 
     target: str
     networks: int

@@ -27,7 +27,7 @@ def decision_of(
     extrapolated to them.
 
     Returns:
-        See `scoring.decision.tree.Decision`.
+        See `scoring.decision.tree.PopulationDecision`.
     """
     rankable = population
     if "shift" in population.columns:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from gapbench_leaderboard.intake.copies import copies, named_rows
 from gapbench_leaderboard.intake.spelling import axis_values, own_order
-from gapbench_leaderboard.scoring.decision import decide
+from gapbench_leaderboard.scoring.decision import PopulationDecision, decide
 from gapbench_leaderboard.scoring.population_scores import score_population
 from gapbench_leaderboard.scoring.registry import estimators
 from gapbench_leaderboard.scoring.rows import COLUMNS
@@ -129,8 +129,21 @@ def score_table(
         workers=workers,
     )
     table = _as_table(scores, target, names, remarks)
+    table.attrs["decision"] = _decided(population, scores, axes, problem, target, names)
+    return table
+
+
+def _decided(
+    population: pd.DataFrame,
+    scores: pd.DataFrame,
+    axes: Sequence[str],
+    problem: Sequence[str],
+    target: str,
+    names: _Names,
+) -> PopulationDecision:
+    """What the table's networks can decide, under the names of the researcher's columns."""
     called = {inside: str(axis) for axis, inside in names.level.items()}
-    table.attrs["decision"] = decide(
+    return decide(
         population,
         scores,
         [names.level[axis] for axis in axes],
@@ -138,7 +151,6 @@ def score_table(
         target=names.target,
         labels={names.target: str(target), TASK: "", **called},
     )
-    return table
 
 
 def _missing_words(frame: pd.DataFrame, given: Sequence[str]) -> list[str]:

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from gapbench.pilot.choosing import choose
-from gapbench.pilot.costs import Cost, Session, by_width, costs_of, family_costs, overhead
+from gapbench.pilot.costs import NetworkCost, PilotSession, by_width, costs_of, family_costs, overhead
 from gapbench.population.plan import TaskFacts, plan
 from gapbench.runs.records import StoredMeasurement, TrainedCell
 from gapbench.suites.suite import load_suite
@@ -40,7 +40,7 @@ def test_the_whole_of_a_known_law_is_predicted_from_the_pilot():
     def cost(cell):
         own = cell.configuration
         scale = len(own.family) * own.width**0.7
-        return Cost((own.task, own.family, own.width), scale, 2 * scale, 1000 * own.width**2)
+        return NetworkCost((own.task, own.family, own.width), scale, 2 * scale, 1000 * own.width**2)
 
     rows = family_costs(map(cost, choose(whole, 48, suite.axes, facts)), whole, workers=2)
     assert {(row.task, row.family) for row in rows} == {
@@ -85,8 +85,8 @@ def test_shared_work_counts_once_and_interruptions_not_at_all():
 
 
 def test_the_overhead_is_what_sessions_that_did_something_took_beside_the_work():
-    costs = {name: Cost(("t", "f", 1.0), 3.0, 1.0, 0.0) for name in "abc"}
+    costs = {name: NetworkCost(("t", "f", 1.0), 3.0, 1.0, 0.0) for name in "abc"}
     finished = {"a": 4.0, "b": 9.0, "c": 105.0}
-    sessions = [Session(0.0, 10.0), Session(100.0, 106.0), Session(200.0, 900.0)]
+    sessions = [PilotSession(0.0, 10.0), PilotSession(100.0, 106.0), PilotSession(200.0, 900.0)]
     assert overhead(costs, finished, sessions, 2) == pytest.approx((10 - 8 / 2 + 6 - 4 / 2) / 2)
     assert overhead(costs, finished, sessions[2:], 2) == 0.0

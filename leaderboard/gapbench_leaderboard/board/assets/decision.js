@@ -3,7 +3,7 @@ function drawDecision() {
   const said = board.decision;
   byId("decision-about").textContent = `Of ${said.target}, with ${plural(said.networks, "network")}, whatever target, task and family are chosen above.`;
   const verdicts = element("tbody");
-  for (const gate of said.gates) verdicts.append(element("tr", { "data-gate": gate.name }, textCell(gate.name), element("td", { class: "text" }, element("span", { class: gate.passed === false ? "mark" : "mark good" }, gate.outcome)), textCell(gate.words, "prose")));
+  for (const gate of said.gates) verdicts.append(element("tr", { "data-gate": gate.name }, textCell(gate.name), element("td", { class: "text" }, element("span", { class: gate.passed === null ? "quiet" : gate.passed ? "mark good" : "mark" }, gate.outcome)), textCell(gate.words, "prose")));
   if (said.survivorship.words) verdicts.append(element("tr", { "data-gate": "survivors" }, textCell("survivors"), textCell(""), textCell(said.survivorship.words, "prose")));
   byId("decision").replaceChildren(heads(["verdict of", "", "what was found"], 3), verdicts);
   const levels = element("tbody");

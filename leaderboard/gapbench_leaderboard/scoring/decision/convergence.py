@@ -33,20 +33,23 @@ def kept_by_level(
         population: one row per network.
         kept: those that are ranked, shape (networks,).
         axes: columns; those that the table lacks are left out.
-        labels: of columns that are called otherwise in words.
+        labels: of columns and tasks that are called otherwise in words, or not at all if empty.
 
     Returns:
-        A count for every level, by column; of columns that vary.
+        A count for every level, by column; of the axes those that vary.
     """
     columns = [
         name for name in dict.fromkeys(["task", "family", "width", *axes]) if name in population.columns
     ]
+    called = labels or {}
     found: list[Kept] = []
     for column in columns:
         own = levels_of_axis(population, column)
-        if own.distinct < 2:
+        nameless = any(called.get(name) == "" for name in own.names)
+        always = column in ("task", "family", "width") and not nameless
+        if own.distinct < (1 if always else 2):
             continue
-        name_of = (labels or {}).get(column, column)
+        name_of = called.get(column, column)
         found += [
             Kept(name_of, name, int(kept[own.codes == code].sum()), int((own.codes == code).sum()))
             for code, name in enumerate(own.names)

@@ -10,7 +10,7 @@ from gapbench_leaderboard.scoring.decision.convergence import is_kept, kept_by_l
 from gapbench_leaderboard.scoring.decision.gates import gates_of
 from gapbench_leaderboard.scoring.decision.resolution import overall, resolution_of, survivorship_of
 from gapbench_leaderboard.scoring.decision.strata import strata_of
-from gapbench_leaderboard.scoring.decision.tree import Decision
+from gapbench_leaderboard.scoring.decision.tree import PopulationDecision
 from gapbench_leaderboard.scoring.population_scores import RANKED_STATUS
 from gapbench_leaderboard.statistics.configurations import require_columns
 
@@ -25,7 +25,7 @@ def decide(
     ranked_status: Collection[str] = RANKED_STATUS,
     planned: int | None = None,
     labels: Mapping[str, str] | None = None,
-) -> Decision:
+) -> PopulationDecision:
     """What a population can decide about a target.
 
     Everything is defined in docs/statistics.md. What the tables do not tell is NaN, and its verdict `not known`.
@@ -58,7 +58,7 @@ def decide(
     rows = overall(scores, target)
     resolution = resolution_of(rows, len(population), planned)
     number = int(kept.sum())
-    return Decision(
+    return PopulationDecision(
         target=called.get(target, target),
         networks=len(population),
         kept=number,

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pandas as pd
 
-from gapbench_leaderboard.scoring.decision.tree import NAN, Decision
+from gapbench_leaderboard.scoring.decision.tree import NAN, PopulationDecision
 from gapbench_leaderboard.scoring.resolving import ToldApart, common_noise, smallest_difference, told_apart
 from gapbench_leaderboard.scoring.scope import Scope, StudySet
 from gapbench_leaderboard.scoring.study import Study, identifying, measured, studies
@@ -61,7 +61,7 @@ def assumed_of(
     population: pd.DataFrame,
     measurements: pd.DataFrame,
     scores: pd.DataFrame,
-    decision: Decision,
+    decision: PopulationDecision,
     axes: Sequence[str],
     problem: Sequence[str],
 ) -> Assumed:
@@ -103,7 +103,7 @@ def forecast(
     planned: pd.DataFrame,
     axes: Sequence[str],
     problem: Sequence[str],
-    decision: Decision,
+    decision: PopulationDecision,
     assumed: Assumed,
     *,
     kept: Mapping[tuple[str, str], float] | None = None,

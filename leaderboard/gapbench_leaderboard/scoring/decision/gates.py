@@ -39,7 +39,7 @@ def kept_gate(kept: int, networks: int, levels: Sequence[Kept]) -> Gate:
     if not networks:
         return Gate("kept", None, "there are no networks")
     low = sorted(
-        (own for own in levels if own.share < LEAST_KEPT_OF_LEVEL),
+        (own for own in levels if own.share < LEAST_KEPT_OF_LEVEL and own.networks < networks),
         key=lambda own: (own.share, -own.networks, own.by, own.level),
     )
     said = f"{kept} of {networks} networks are ranked ({kept / networks:.2f}, at least {LEAST_KEPT})"

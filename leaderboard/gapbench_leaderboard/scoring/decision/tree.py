@@ -108,7 +108,7 @@ class Gate:
 
 
 @dataclass(frozen=True)
-class Decision:
+class PopulationDecision:
     """What a population can decide about one target."""
 
     target: str

@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from gapbench_leaderboard.scoring.decision.tree import Decision, Survivor
+from gapbench_leaderboard.scoring.decision.tree import PopulationDecision, Survivor
 
 COLUMNS = 100
 NAMES = 11
 OUTCOMES = 9
 
 
-def decision_text(decision: Decision) -> str:
+def decision_text(decision: PopulationDecision) -> str:
     """The verdicts as lines of at most 100 columns."""
     lines = [f"What these {decision.networks} networks can decide ({decision.target})"]
     rows = [(gate.name, gate.outcome, gate.words) for gate in decision.gates]
@@ -30,7 +30,7 @@ def decision_text(decision: Decision) -> str:
     return "\n".join(lines)
 
 
-def survivor_words(decision: Decision) -> str:
+def survivor_words(decision: PopulationDecision) -> str:
     """How headlines change where networks are kept that did not converge; empty where none was measured."""
     found = decision.survivorship
     if found.best is None or found.most is None:
@@ -52,7 +52,7 @@ def printable(text: str) -> str:
     )
 
 
-def decision_values(decision: Decision) -> Mapping[str, Any]:
+def decision_values(decision: PopulationDecision) -> Mapping[str, Any]:
     """The tree as dictionaries and lists, with what its classes derive."""
     values = asdict(decision)
     for made, own in zip(values["levels"], decision.levels):
