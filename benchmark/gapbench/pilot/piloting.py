@@ -145,7 +145,10 @@ def _forecast(
     assumed = assumed_of(population, measurements, scores, decision, suite.axes, suite.problem)
     columns = ["task", "family", "width", *(axis for axis in suite.axes if axis != "width")]
     now = population.loc[population["status"] == "converged", columns]
-    return forecast(now, layout[columns], suite.axes, suite.problem, decision, assumed, kept=rates)
+    later = layout.loc[
+        layout["task"].isin(population["task"]), columns
+    ]  # without tasks under distribution shift
+    return forecast(now, later, suite.axes, suite.problem, decision, assumed, kept=rates)
 
 
 def _row(cell: Cell) -> dict[str, object]:

@@ -98,6 +98,22 @@ def test_a_run_in_the_same_folder_goes_on_from_it_and_is_no_pilot_any_more(made,
     assert open_run(tmp_path / "run").cells == whole.cells
 
 
+def test_a_suite_of_which_nothing_converges_is_told_so(tmp_path):
+    suite = tmp_path / "never.toml"
+    suite.write_text(
+        ONE_SEED.replace("max_epochs = 12", "max_epochs = 1").replace("stop_loss = 0.2", "stop_loss = 1e-6")
+    )
+    report, done = pilot(suite, 4, tmp_path / "run", device="cpu", workers=0)
+    assert set(done.population["status"]) == {"not_converged"}
+    assert report.kept == 0
+    assert report.hours > 0
+    text = report_text(report)
+    assert "0 of 4" in text
+    assert "not known" in text
+    assert "nan" not in text
+    assert json.loads((tmp_path / "run" / "pilot.json").read_text())["forecast"]["half_width"] is None
+
+
 def test_the_command_says_what_the_function_says(made):
     suite, report, done = made
     shown = CliRunner().invoke(
