@@ -125,6 +125,10 @@ class LayerStack:
         """Give `model` the state of network `index`."""
         self.parameters.write(index, model)
 
+    def values(self, index: int) -> dict[str, Tensor]:
+        """Copies of the parameters of network `index`, by name."""
+        return self.parameters.values(index)
+
     def gradient(self, inputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         """Losses (count,) and their gradients (count, size) on inputs (count, b, ...) and targets (count, b)."""
         inputs = inputs.flatten(2)

@@ -12,6 +12,7 @@ from itertools import groupby
 import torch
 from torch import Tensor
 
+from gapbench.population.moments import OptimizerState
 from gapbench.population.stacked_parameters import StackedParameters
 from gapbench.suites.hyperparameters import Hyperparameters
 
@@ -52,6 +53,19 @@ class StackedRule:
         self.first, self.second = (
             None if state is None else state[rows].contiguous() for state in (self.first, self.second)
         )
+
+    def state(self, index: int) -> OptimizerState:
+        """What torch's optimizer would keep of the parameters of one network; copies."""
+        if self.first is None or (self.name != "adam" and not self.values[index].momentum):
+            return {}
+        names = ("momentum_buffer",) if self.second is None else ("exp_avg", "exp_avg_sq")
+        kept = [state[index].clone() for state in (self.first, self.second) if state is not None]
+        found: OptimizerState = {}
+        for name, (start, stop, shape) in self.parameters.spans.items():
+            found[name] = {key: row[start:stop].view(shape) for key, row in zip(names, kept)}
+            if self.second is not None:
+                found[name]["step"] = torch.tensor(float(self.steps))
+        return found
 
     def step(self, gradient_of: Gradient, rates: Sequence[float]) -> Tensor:
         """One step of each network, at its own rate.

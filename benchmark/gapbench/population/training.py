@@ -1,4 +1,4 @@
-"""Train one network. Protocol version 1.
+"""Train one network. Protocol version 2.
 
 * Loss: mean cross-entropy of each mini-batch, on augmented and noised inputs where the suite asks for it.
 * Mini-batches: each epoch a fresh permutation, cut into ceil(n / batch_size) parts whose sizes differ by at
@@ -6,11 +6,16 @@
 * Learning rate: rises linearly over the first epoch (not in full-batch training), then constant; over the
   last 40 % of the epoch limit it falls to zero along a half cosine, so a run that meets the stop criterion
   early sees a constant rate.
-* Stop: training cross-entropy over the whole training set, labels trained on, eval mode, no augmentation,
-  batch normalisation re-estimated, is at most `stop_loss`. It is looked at after an epoch whose mean
-  mini-batch loss is at most three times `stop_loss`, and after every fifth epoch.
-* Status: `converged` if the criterion is met, `not_converged` at the epoch limit, `diverged` if a loss is not
-  finite.
+* Stop, `stop = "loss"`: training cross-entropy over the whole training set, labels trained on, eval mode,
+  no augmentation, batch normalisation re-estimated, is at most `stop_loss`. It is looked at after an epoch
+  whose mean mini-batch loss is at most three times `stop_loss`, after every fifth epoch, and at the limit.
+  Where it is met, the steps since it was last looked at are searched for a place where it just is, and the
+  last step is taken in part if need be: the loss ends within 5 % of `stop_loss` (see
+  `gapbench.population.last_interval`).
+* Stop, `stop = "budget"`: after `steps` steps, or `max_epochs` epochs where no steps are given. The schedule
+  then ends there.
+* Status: `converged` if the criterion is met or the budget spent, `not_converged` at the epoch limit,
+  `diverged` if a loss is not finite.
 * At the end batch normalisation statistics are re-estimated over the training set.
 """
 
@@ -18,7 +23,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -27,13 +32,24 @@ from torch import Tensor, nn
 from gapbench.computation.batch_norm import reestimate_batch_norm
 from gapbench.population.augmentation import augment
 from gapbench.population.evaluation import Evaluation, evaluate
+from gapbench.population.last_interval import Walk, end_at_criterion
+from gapbench.population.moments import (
+    Moment,
+    OptimizerState,
+    give_random_states,
+    give_state,
+    give_values,
+    optimizer_state,
+    random_states,
+    values_of,
+)
 from gapbench.population.optimizers import make_optimizer, step
 from gapbench.runs.records import CellStatus
 from gapbench.suites.hyperparameters import Hyperparameters
 from gapbench_base.seeds import named_seed
 from gapbench_tasks import Split, Task
 
-PROTOCOL = 1
+PROTOCOL = 2
 CHECK_EVERY = 5
 CHECK_FACTOR = 3.0
 DECAY_FROM = 0.6
@@ -68,14 +84,17 @@ class Trained:
         return self.test.cross_entropy - self.train.cross_entropy
 
 
-def learning_rate_factor(epoch: float, values: Hyperparameters, warm_up: bool) -> float:
-    """Factor on the learning rate at a fractional `epoch` (0 at the start)."""
+def learning_rate_factor(
+    epoch: float, values: Hyperparameters, warm_up: bool, limit: float | None = None
+) -> float:
+    """Factor on the learning rate at a fractional `epoch` (0 at the start) of `limit` (default `max_epochs`)."""
+    limit = values.max_epochs if limit is None else limit
     if warm_up and epoch < 1.0:
         return max(epoch, 1e-3)
-    decay_start = DECAY_FROM * values.max_epochs
+    decay_start = DECAY_FROM * limit
     if epoch <= decay_start:
         return 1.0
-    progress = min(1.0, (epoch - decay_start) / (values.max_epochs - decay_start))
+    progress = min(1.0, (epoch - decay_start) / (limit - decay_start))
     return max(0.5 * (1.0 + math.cos(math.pi * progress)), 1e-3)
 
 
@@ -86,8 +105,10 @@ class Course:
     stack (`gapbench.population.stacking`) for several networks at once.
 
     Attributes:
-        count: training examples; `batches` how many mini-batches an epoch has.
+        count: training examples; `batches` how many mini-batches an epoch has, `last` the step that is the limit.
         history: mean mini-batch loss of each epoch so far; `steps` and `status` so far.
+        looked_at: the training loss of the criterion where the epoch that ended last was one after which it is
+            looked at (infinite where it is only known to be above), else None.
         seconds: what training took, where it is shared with others (see `finish`).
     """
 
@@ -101,17 +122,29 @@ class Course:
     ):
         """`data` are the training and the test split on the device, as `placed` gives them."""
         self.train_split, self.test_split = data
-        self.black, self.values, self.device = black, values, device
+        self.black, self.values, self.seed, self.device = black, values, seed, device
         self._order = torch.Generator().manual_seed(named_seed("order", seed))
         self._noise = torch.Generator(device=device).manual_seed(named_seed("input_noise", seed))
         self._groups = torch.Generator().manual_seed(named_seed("augmentation", seed))
         self.count = len(self.train_split)
         # Never a part of one example, which batch normalisation cannot train on.
         self.batches = max(1, min(-(-self.count // values.batch_size), self.count // 2))
+        self.last = values.steps or values.max_epochs * self.batches
         self.history: list[float] = []
         self.status: CellStatus = "not_converged"
         self.steps = 0
+        self.looked_at: float | None = None
         self.seconds = 0.0
+
+    @property
+    def generators(self) -> tuple[torch.Generator, ...]:
+        """All that is random in the course itself."""
+        return self._order, self._noise, self._groups
+
+    @property
+    def met(self) -> bool:
+        """Whether training has ended because its criterion is met."""
+        return self.looked_at is not None and self.looked_at <= self.values.stop_loss
 
     @property
     def given_as_stored(self) -> bool:
@@ -127,15 +160,29 @@ class Course:
         inputs = augment(self.train_split.inputs[chosen], self.values.augmentation, self.black, self._groups)
         return _noisy(inputs, self.values.input_noise, self._noise)
 
+    def epoch(self) -> Iterator[tuple[int, Tensor]]:
+        """The mini-batches of the epoch that begins, as far as the budget goes.
+
+        Yields:
+            The index of a mini-batch, and its examples (b,).
+        """
+        parts = self.permutation().tensor_split(self.batches)
+        yield from enumerate(parts[: self.last - self.steps])
+
     def rate(self, index: int) -> float:
-        """The learning rate in mini-batch `index` of the epoch."""
+        """The learning rate in mini-batch `index` of the epoch that follows those in `history`."""
         epoch = len(self.history) + index / self.batches
-        return self.values.learning_rate * learning_rate_factor(epoch, self.values, warm_up=self.batches > 1)
+        limit = self.last / self.batches
+        factor = learning_rate_factor(epoch, self.values, self.batches > 1, limit)
+        return self.values.learning_rate * factor
 
     def due(self, mean_loss: float) -> bool:
         """Whether the criterion is looked at after the present epoch, of mean mini-batch loss `mean_loss`."""
+        if self.values.stop == "budget":
+            return False
         near = mean_loss <= CHECK_FACTOR * self.values.stop_loss
-        return near or (len(self.history) + 1) % CHECK_EVERY == 0
+        epochs = len(self.history) + 1
+        return near or epochs % CHECK_EVERY == 0 or epochs >= self.values.max_epochs
 
     def end_epoch(
         self, losses: Tensor, network: Callable[[], nn.Module], estimate: float | None = None
@@ -150,18 +197,47 @@ class Course:
         """
         mean = float(losses.mean())
         due = self.due(mean)
-        self.steps += self.batches
+        self.steps += len(losses)
         self.history.append(mean)
+        self.looked_at = None
         if not math.isfinite(mean):
             self.status = "diverged"
             return True
-        if due and not (estimate is not None and estimate > CLEARLY_ABOVE * self.values.stop_loss):
-            model, split = network(), self.train_split
-            reestimate_batch_norm(model, split.inputs)
-            if evaluate(model, split.inputs, split.targets).cross_entropy <= self.values.stop_loss:
+        if due:
+            clear = estimate is not None and estimate > CLEARLY_ABOVE * self.values.stop_loss
+            self.looked_at = math.inf if clear else self.criterion(network())
+            if self.looked_at <= self.values.stop_loss:
                 self.status = "converged"
                 return True
-        return len(self.history) >= self.values.max_epochs
+        if self.steps < self.last:
+            return False
+        if self.values.stop == "budget":
+            self.status = "converged"
+        return True
+
+    def criterion(self, model: nn.Module) -> float:
+        """The training loss (nats) by which training stops; statistics of batch normalisation are re-estimated."""
+        split = self.train_split
+        reestimate_batch_norm(model, split.inputs)
+        return evaluate(model, split.inputs, split.targets).cross_entropy
+
+    def moment(self, values: dict[str, Tensor], optimizer: OptimizerState) -> Moment:
+        """Where training stands after an epoch, of a network with these parameters and buffers."""
+        random = tuple(generator.get_state() for generator in self.generators)
+        return Moment(values, optimizer, self.steps, random, random_states(self.device), loss=self.looked_at)
+
+    def shorten(self, model: nn.Module, before: Moment) -> None:
+        """Training has met the criterion: take the steps since `before` again, only as far as it needs.
+
+        The mean loss of the last epoch stays that of the whole.
+        """
+        assert self.looked_at is not None
+        reached = self.moment(values_of(model), {})
+        random = random_states(self.device)
+        stop_loss, walk = self.values.stop_loss, _walk(self, model)
+        self.steps = end_at_criterion(model, before, reached, stop_loss, walk)
+        give_random_states(random, self.device)
+        del self.history[-(-self.steps // self.batches) :]
 
     def finish(self, model: nn.Module) -> Trained:
         """Re-estimate batch normalisation, evaluate, and leave the network in eval mode.
@@ -175,8 +251,6 @@ class Course:
             evaluate(model, split.inputs, split.targets) for split in (self.train_split, self.test_split)
         )
         status = self.status
-        if status == "not_converged" and on_train.cross_entropy <= self.values.stop_loss:
-            status = "converged"
         if not (math.isfinite(on_train.cross_entropy) and math.isfinite(on_test.cross_entropy)):
             status = "diverged"
         return Trained(status, len(self.history), self.steps, self.seconds, on_train, on_test, self.history)
@@ -209,20 +283,59 @@ def train(
     optimizer = make_optimizer(model, values)
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(named_seed("dropout", seed))
-        ended = False
-        while not ended:
-            model.train()
-            losses = []
-            for index, chosen in enumerate(course.permutation().tensor_split(course.batches)):
-                for group in optimizer.param_groups:
-                    group["lr"] = course.rate(index)
-                inputs, targets = course.inputs(chosen), data[0].targets[chosen]
-                losses.append(step(model, optimizer, mean_loss(model, inputs, targets), values))
-            ended = course.end_epoch(torch.stack(losses), lambda: model)
+        before = course.moment(values_of(model), {})
+        while not _epoch(course, model, optimizer):
+            if course.looked_at is not None:
+                before = course.moment(values_of(model), optimizer_state(model, optimizer))
+        if course.met:
+            course.shorten(model, before)
     trained = course.finish(model)
     if channels_last:
         model.to(memory_format=torch.contiguous_format)
     return replace(trained, seconds=time.perf_counter() - started)
+
+
+def _epoch(course: Course, model: nn.Module, optimizer: torch.optim.Optimizer) -> bool:
+    """Train for an epoch; whether training ends with it."""
+    model.train()
+    losses = [_step(course, model, optimizer, index, chosen) for index, chosen in course.epoch()]
+    return course.end_epoch(torch.stack(losses), lambda: model)
+
+
+def _step(
+    course: Course, model: nn.Module, optimizer: torch.optim.Optimizer, index: int, chosen: Tensor
+) -> Tensor:
+    for group in optimizer.param_groups:
+        group["lr"] = course.rate(index)
+    inputs, targets = course.inputs(chosen), course.train_split.targets[chosen]
+    return step(model, optimizer, mean_loss(model, inputs, targets), course.values)
+
+
+def _walk(course: Course, model: nn.Module) -> Walk:
+    """What takes the course's network on from a moment, as it was trained, and looks at the criterion."""
+
+    def walk(moment: Moment, steps: int) -> Moment:
+        again = Course(
+            (course.train_split, course.test_split), course.black, course.values, course.seed, course.device
+        )
+        for generator, state in zip(again.generators, moment.random):
+            generator.set_state(state)
+        give_random_states(moment.dropout, course.device)
+        give_values(model, moment.values)
+        optimizer = make_optimizer(model, course.values)
+        give_state(model, optimizer, moment.optimizer)
+        model.train()
+        order = moment.order
+        for taken in range(moment.steps, steps):
+            epoch, index = divmod(taken, course.batches)
+            again.history = course.history[:epoch]
+            order = again.permutation() if index == 0 or order is None else order
+            _step(again, model, optimizer, index, order.tensor_split(course.batches)[index])
+        again.steps = steps
+        found = again.moment(values_of(model), optimizer_state(model, optimizer))
+        return replace(found, order=order, loss=again.criterion(model))
+
+    return walk
 
 
 def placed(task: Task, device: torch.device) -> tuple[tuple[Split, Split], Tensor]:
