@@ -12,7 +12,7 @@
   Where it is met, the steps since it was last looked at are searched for a place where it just is, and the
   last step is taken in part if need be: the loss ends within 5 % of `stop_loss` (see
   `gapbench.population.last_interval`).
-* Stop, `stop = "budget"`: after `steps` steps, or `max_epochs` epochs where no steps are given. The schedule
+* Stop, `stop = "budget"`: after `max_steps` steps, or `max_epochs` epochs where they are not given. The schedule
   then ends there.
 * Status: `converged` if the criterion is met or the budget spent, `not_converged` at the epoch limit,
   `diverged` if a loss is not finite.
@@ -129,7 +129,7 @@ class Course:
         self.count = len(self.train_split)
         # Never a part of one example, which batch normalisation cannot train on.
         self.batches = max(1, min(-(-self.count // values.batch_size), self.count // 2))
-        self.last = values.steps or values.max_epochs * self.batches
+        self.last = values.max_steps or values.max_epochs * self.batches
         self.history: list[float] = []
         self.status: CellStatus = "not_converged"
         self.steps = 0
@@ -235,6 +235,8 @@ class Course:
         reached = self.moment(values_of(model), {})
         random = random_states(self.device)
         stop_loss, walk = self.values.stop_loss, _walk(self, model)
+        if before.loss == math.inf:  # a stack had estimated it; the search must not depend on that
+            before = walk(before, before.steps)
         self.steps = end_at_criterion(model, before, reached, stop_loss, walk)
         give_random_states(random, self.device)
         del self.history[-(-self.steps // self.batches) :]

@@ -13,6 +13,7 @@ from gapbench_base.suggestions import did_you_mean
 OPTIMIZERS = ("sgd", "adam", "sam")
 AUGMENTATIONS = ("none", "rot4", "rotate")
 STOPS = ("loss", "budget")
+CHOICES = {"optimizer": OPTIMIZERS, "augmentation": AUGMENTATIONS, "stop": STOPS}
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class Hyperparameters:
     preprocessed inputs, `init_scale` a factor on the initial weights of linear and convolutional layers,
     `depth` the family's own depth (None: its default). `batch_size` >= the training size is full batch.
     Training stops when the training loss is `stop_loss` or less (`stop` = "loss"), at the latest after
-    `max_epochs`; or after a fixed number of `steps` (`stop` = "budget"), those of `max_epochs` epochs where
+    `max_epochs`; or after a fixed number of `max_steps` (`stop` = "budget"), those of `max_epochs` epochs where
     none is given.
     """
 
@@ -42,7 +43,7 @@ class Hyperparameters:
     max_epochs: int = 100
     stop_loss: float = 0.01
     stop: str = "loss"
-    steps: int | None = None
+    max_steps: int | None = None
 
     def normalised(self) -> Hyperparameters:
         """The same with values that have no effect set to 0, so that equal trainings have equal keys."""
@@ -53,14 +54,14 @@ class Hyperparameters:
             changes["momentum"] = 0.0
         if self.stop == "budget":
             changes["stop_loss"] = 0.0
-        if self.steps is not None:
+        if self.max_steps is not None:
             changes["max_epochs"] = 0
         return dataclasses.replace(self, **changes)
 
 
 NAMES = tuple(field.name for field in dataclasses.fields(Hyperparameters))
-_WHOLE = ("batch_size", "max_epochs", "depth", "steps")
-_POSITIVE = ("learning_rate", "batch_size", "init_scale", "max_epochs", "stop_loss", "depth", "steps")
+WHOLE = ("batch_size", "max_epochs", "depth", "max_steps")
+_POSITIVE = ("learning_rate", "batch_size", "init_scale", "max_epochs", "stop_loss", "depth", "max_steps")
 _FRACTIONS = ("momentum", "dropout")
 
 
@@ -71,22 +72,22 @@ def hyperparameters(values: dict[str, Any], where: str) -> Hyperparameters:
             hint = did_you_mean(name, NAMES)
             raise GapbenchError(f"{where}: there is no hyper-parameter {name!r}.{hint}")
         values = {**values, name: _checked(name, value, where)}
-    if values.get("steps") is not None and values.get("stop") != "budget":
+    if values.get("max_steps") is not None and values.get("stop") != "budget":
         raise GapbenchError(
-            f'{where}: steps is the budget of stop = "budget"; give that as well, or leave it out.'
+            f'{where}: max_steps is the budget of stop = "budget"; give that as well, or leave it out.'
         )
     return Hyperparameters(**values).normalised()
 
 
 def _checked(name: str, value: object, where: str) -> object:
-    choices = {"optimizer": OPTIMIZERS, "augmentation": AUGMENTATIONS, "stop": STOPS}.get(name)
+    choices = CHOICES.get(name)
     if choices:
         if value not in choices:
             raise GapbenchError(f"{where}: {name} = {value!r} is none of {', '.join(choices)}.")
         return value
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise GapbenchError(f"{where}: {name} = {value!r} is not a finite number.")
-    if name in _WHOLE:
+    if name in WHOLE:
         if value != int(value):
             raise GapbenchError(f"{where}: {name} = {value!r} must be a whole number.")
         value = int(value)

@@ -127,7 +127,7 @@ def test_the_last_epoch_before_the_limit_is_looked_at():
 
 @pytest.mark.parametrize("steps", [1, 4, 5, 6, 13])
 def test_a_budget_of_steps_is_kept_and_its_network_counts_whatever_its_error(steps):
-    values = hyperparameters({"stop": "budget", "steps": steps, "batch_size": 16}, "here")
+    values = hyperparameters({"stop": "budget", "max_steps": steps, "batch_size": 16}, "here")
     model = network()
     found = train(model, DIGITS, values, seed=1)
     assert (found.status, found.steps) == ("converged", steps)
@@ -150,7 +150,9 @@ def test_a_budget_does_not_hide_divergence():
 
 
 def test_the_schedule_ends_with_the_budget():
-    values = hyperparameters({"stop": "budget", "steps": 13, "batch_size": 16, "learning_rate": 1.0}, "here")
+    values = hyperparameters(
+        {"stop": "budget", "max_steps": 13, "batch_size": 16, "learning_rate": 1.0}, "here"
+    )
     data, black = placed(DIGITS, DEVICE)
     course = Course(data, black, values, 0, DEVICE)
     rates = []
@@ -170,14 +172,14 @@ def test_the_schedule_ends_with_the_budget():
 
 def test_steps_without_a_budget_are_refused():
     with pytest.raises(GapbenchError, match="budget"):
-        hyperparameters({"steps": 10}, "here")
+        hyperparameters({"max_steps": 10}, "here")
     with pytest.raises(GapbenchError, match="stop = 'steps' is none of loss, budget"):
         hyperparameters({"stop": "steps"}, "here")
 
 
 def test_what_a_budget_makes_meaningless_changes_no_key():
-    one = hyperparameters({"stop": "budget", "steps": 10, "max_epochs": 3, "stop_loss": 0.5}, "here")
-    assert one == hyperparameters({"stop": "budget", "steps": 10}, "here")
+    one = hyperparameters({"stop": "budget", "max_steps": 10, "max_epochs": 3, "stop_loss": 0.5}, "here")
+    assert one == hyperparameters({"stop": "budget", "max_steps": 10}, "here")
 
 
 def test_a_network_that_draws_nothing_leaves_the_random_state_alone():

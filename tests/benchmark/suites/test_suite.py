@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 from benchmark.tiny_suite import LABELS, TINY
 from gapbench import GapbenchError
 from gapbench.population.plan import TaskFacts, balanced, plan
+from gapbench.suites.distinct import refuse_equal_networks
 from gapbench.suites.suite import list_suites, load_suite, parse_suite
 
 FACTS = TaskFacts(1, "f" * 64, "synthetic", False)
@@ -161,3 +162,36 @@ def test_balancing_keeps_every_cell_once():
     everything = cells(TWO_TASKS)
     assert sorted(c.key for c in everything) == sorted(c.key for c in balanced(everything))
     assert len(everything) == 48
+
+
+@pytest.mark.parametrize("name", list_suites())
+def test_no_suite_has_one_network_under_two_widths(name):
+    refuse_equal_networks(load_suite(name).configurations, name)
+
+
+@pytest.mark.parametrize(
+    ("family", "widths", "word"),
+    [
+        ("timm/resnet18", [0.03125, 0.0625, 0.125, 0.25], "0.03125, 0.0625 and 0.125"),
+        ("torchvision/densenet121", [0.125, 0.0625], "0.0625 and 0.125"),
+        ("plain/mlp", [1, 1.001, 2], "1 and 1.001"),
+        ("plain/linear", [1, 2], "1 and 2"),
+    ],
+)
+def test_one_network_under_two_widths_is_refused(tmp_path, family, widths, word):
+    path = tmp_path / "s.toml"
+    path.write_text(
+        f"""
+name = "s"
+version = 1
+[[grid]]
+task = "separable"
+[grid.axes]
+family = ["{family}"]
+width = {widths}
+seed = [0]
+"""
+    )
+    with pytest.raises(GapbenchError, match="same network") as error:
+        load_suite(path)
+    assert word in str(error.value)
