@@ -1,13 +1,17 @@
 """Train one network. Protocol version 1.
 
-* Loss: mean cross-entropy of each mini-batch, on augmented and noised inputs where the suite asks for it.
+* Loss: mean cross-entropy of each mini-batch, on augmented and noised inputs, smoothed or mixed labels, where the
+  suite asks for it.
 * Mini-batches: each epoch a fresh permutation, cut into ceil(n / batch_size) parts whose sizes differ by at
   most one (fewer parts where one would be a single example). `batch_size` >= n is full-batch training.
-* Learning rate: rises linearly over the first epoch (not in full-batch training), then constant; over the
-  last 40 % of the epoch limit it falls to zero along a half cosine, so a run that meets the stop criterion
-  early sees a constant rate.
-* Stop: training cross-entropy over the whole training set, labels trained on, eval mode, no augmentation,
-  batch normalisation re-estimated, is at most `stop_loss`. It is looked at after an epoch whose mean
+* Learning rate: rises linearly over the first epoch (not in full-batch training), then follows the `schedule`.
+  `hold`: constant; over the last 40 % of the epoch limit it falls to zero along a half cosine, so a run that meets
+  the stop criterion early sees a constant rate. `cosine`: falls along a half cosine from the end of the first epoch
+  on. `constant`: stays.
+* Gradients are clipped, where asked for, as `torch.nn.utils.clip_grad_norm_` does: the loss's gradient, before
+  weight decay.
+* Stop: training cross-entropy over the whole training set, labels trained on, eval mode, no augmentation, no
+  smoothing, batch normalisation re-estimated, is at most `stop_loss`. It is looked at after an epoch whose mean
   mini-batch loss is at most three times `stop_loss`, and after every fifth epoch.
 * Status: `converged` if the criterion is met, `not_converged` at the epoch limit, `diverged` if a loss is not
   finite.
@@ -25,18 +29,20 @@ import torch
 from torch import Tensor, nn
 
 from gapbench.computation.batch_norm import reestimate_batch_norm
-from gapbench.population.augmentation import augment
+from gapbench.population.augmentation import augment, mixup
 from gapbench.population.evaluation import Evaluation, evaluate
 from gapbench.population.optimizers import make_optimizer, step
 from gapbench.runs.records import CellStatus
 from gapbench.suites.hyperparameters import Hyperparameters
-from gapbench_base.seeds import named_seed
+from gapbench_base.seeds import named_generator, named_seed
 from gapbench_tasks import Split, Task
 
 PROTOCOL = 1
 CHECK_EVERY = 5
 CHECK_FACTOR = 3.0
 DECAY_FROM = 0.6
+LEAST_RATE = 1e-3
+"""Of the learning rate: what a schedule never falls below."""
 CLEARLY_ABOVE = 1.01
 """Times `stop_loss`: an estimate beyond it leaves no doubt that the criterion is not met."""
 
@@ -69,14 +75,17 @@ class Trained:
 
 
 def learning_rate_factor(epoch: float, values: Hyperparameters, warm_up: bool) -> float:
-    """Factor on the learning rate at a fractional `epoch` (0 at the start)."""
+    """Factor on the learning rate at a fractional `epoch` (0 at the start), never less than a thousandth."""
     if warm_up and epoch < 1.0:
-        return max(epoch, 1e-3)
-    decay_start = DECAY_FROM * values.max_epochs
-    if epoch <= decay_start:
+        return max(epoch, LEAST_RATE)
+    if values.schedule == "constant":
         return 1.0
-    progress = min(1.0, (epoch - decay_start) / (values.max_epochs - decay_start))
-    return max(0.5 * (1.0 + math.cos(math.pi * progress)), 1e-3)
+    # A half cosine from here to the epoch limit.
+    start = float(warm_up) if values.schedule == "cosine" else DECAY_FROM * values.max_epochs
+    if epoch <= start:
+        return 1.0
+    progress = min(1.0, (epoch - start) / (values.max_epochs - start)) if start < values.max_epochs else 1.0
+    return max(0.5 * (1.0 + math.cos(math.pi * progress)), LEAST_RATE)
 
 
 class Course:
@@ -98,13 +107,19 @@ class Course:
         values: Hyperparameters,
         seed: int,
         device: torch.device,
+        num_classes: int | None = None,
     ):
-        """`data` are the training and the test split on the device, as `placed` gives them."""
+        """`data` are the training and the test split on the device, as `placed` gives them.
+
+        `num_classes` is the number of logits, which soft targets need; None: as the labels have it.
+        """
         self.train_split, self.test_split = data
         self.black, self.values, self.device = black, values, device
         self._order = torch.Generator().manual_seed(named_seed("order", seed))
         self._noise = torch.Generator(device=device).manual_seed(named_seed("input_noise", seed))
         self._groups = torch.Generator().manual_seed(named_seed("augmentation", seed))
+        self._mixing = named_generator("mixup", seed)
+        self._classes = num_classes or 1 + max(int(split.targets.max()) for split in data)
         self.count = len(self.train_split)
         # Never a part of one example, which batch normalisation cannot train on.
         self.batches = max(1, min(-(-self.count // values.batch_size), self.count // 2))
@@ -115,17 +130,43 @@ class Course:
 
     @property
     def given_as_stored(self) -> bool:
-        """Whether mini-batches are examples as they are, neither augmented nor noised."""
+        """Whether the inputs of mini-batches are those of examples as they are, neither augmented nor noised."""
         return self.values.augmentation == "none" and not self.values.input_noise
 
     def permutation(self) -> Tensor:
         """The order (n,) of the examples in the epoch that begins, on the device."""
         return torch.randperm(self.count, generator=self._order).to(self.device)
 
-    def inputs(self, chosen: Tensor) -> Tensor:
-        """The inputs (b, c, h, w) of a mini-batch of the examples `chosen` (b,)."""
-        inputs = augment(self.train_split.inputs[chosen], self.values.augmentation, self.black, self._groups)
-        return _noisy(inputs, self.values.input_noise, self._noise)
+    def batch(self, chosen: Tensor) -> tuple[Tensor, Tensor]:
+        """The mini-batch of the examples `chosen` (b,).
+
+        Returns:
+            Inputs (b, c, h, w), and targets as `targets` gives them.
+        """
+        values, targets = self.values, self.targets(self.train_split.targets[chosen])
+        inputs = self.train_split.inputs[chosen]
+        if values.augmentation == "mixup":
+            inputs, targets = mixup(
+                inputs, targets, self._mixing, values.mixup_alpha, values.augmentation_strength
+            )
+        else:
+            inputs = augment(
+                inputs, values.augmentation, self.black, self._groups, values.augmentation_strength
+            )
+        return _noisy(inputs, values.input_noise, self._noise), targets
+
+    def targets(self, labels: Tensor) -> Tensor:
+        """What the loss of examples with these labels (b,) compares with.
+
+        Returns:
+            The labels or, where targets are soft, probabilities (b, classes), smoothed as torch does: 1 - smoothing
+            for the label, and smoothing / classes for every class.
+        """
+        if not self.values.soft_targets:
+            return labels
+        share = self.values.label_smoothing
+        hard = nn.functional.one_hot(labels, self._classes).to(self.train_split.inputs.dtype)
+        return (1.0 - share) * hard + share / self._classes
 
     def rate(self, index: int) -> float:
         """The learning rate in mini-batch `index` of the epoch."""
@@ -205,7 +246,7 @@ def train(
     if channels_last:
         model.to(memory_format=torch.channels_last)
     data, black = placed(task, device)
-    course = Course(data, black, values, seed, device)
+    course = Course(data, black, values, seed, device, task.num_classes)
     optimizer = make_optimizer(model, values)
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(named_seed("dropout", seed))
@@ -216,7 +257,7 @@ def train(
             for index, chosen in enumerate(course.permutation().tensor_split(course.batches)):
                 for group in optimizer.param_groups:
                     group["lr"] = course.rate(index)
-                inputs, targets = course.inputs(chosen), data[0].targets[chosen]
+                inputs, targets = course.batch(chosen)
                 losses.append(step(model, optimizer, mean_loss(model, inputs, targets), values))
             ended = course.end_epoch(torch.stack(losses), lambda: model)
     trained = course.finish(model)
@@ -240,7 +281,7 @@ def _noisy(inputs: Tensor, deviation: float, generator: torch.Generator) -> Tens
 
 
 def mean_loss(model: nn.Module, inputs: Tensor, targets: Tensor) -> Callable[[], Tensor]:
-    """What computes the loss of a mini-batch at the network's present parameters."""
+    """What computes a mini-batch's loss at the network's present parameters; targets as of `Course.targets`."""
     return lambda: nn.functional.cross_entropy(model(inputs), targets)
 
 

@@ -40,7 +40,11 @@ class VmapStack:
                 buffer.copy_(self.buffers[name][index])
 
     def gradient(self, inputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-        """Losses (count,) and their gradients (count, size) on inputs (count, b, ...) and targets (count, b)."""
+        """Losses and their gradients; inputs (count, b, ...), targets of `stacking.Stack`.
+
+        Returns:
+            (count,) and (count, size).
+        """
         flat = self.parameters.flat.detach().requires_grad_()
         with torch.enable_grad():
             losses = self._losses(self.parameters.views(flat), self.buffers, inputs, targets)

@@ -322,7 +322,7 @@ def _expand(grid: GridTable, common: Mapping[str, object], where: str) -> Iterab
             task_options=_task_options(task, task_values, options, where),
             family=str(family),
             width=float(width),
-            training=hp.hyperparameters({**common, **grid.training, **chosen}, where),
+            training=hp.hyperparameters({**common, **grid.training, **chosen}, where, str(family)),
             seed=_whole(seed, 0, f"{where}: seed"),
         )
 
