@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -27,7 +28,7 @@ class Moment:
     values: Mapping[str, Tensor]
     optimizer: OptimizerState
     steps: int
-    random: tuple[Tensor, ...]
+    random: tuple[Any, ...]
     dropout: tuple[Tensor, ...]
     order: Tensor | None = None
     loss: float | None = None

@@ -30,7 +30,13 @@ class Stack(Protocol):
     parameters: StackedParameters
 
     def gradient(self, inputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-        """Losses (count,) and gradients (count, size) on inputs (count, b, c, h, w) and targets (count, b)."""
+        """Losses (count,) and gradients (count, size) on inputs (count, b, c, h, w).
+
+        Targets are labels (count, b) or probabilities (count, b, classes).
+
+        Returns:
+            Both; they may be overwritten by the next call.
+        """
 
     def losses(self, rows: Tensor, inputs: Sequence[Tensor], targets: Sequence[Tensor]) -> Tensor | None:
         """Cross-entropies (k,) of networks `rows` (k,), in eval mode, on whole sets; None where it cannot tell."""
@@ -89,13 +95,15 @@ def courses_of(members: Sequence[StackMember], device: torch.device) -> list[Cou
         if id(member.task) not in data:
             data[id(member.task)] = placed(member.task, device)
         splits, black = data[id(member.task)]
-        courses.append(Course(splits, black, member.values, member.seed, device))
+        courses.append(Course(splits, black, member.values, member.seed, device, member.task.num_classes))
     if len({(c.count, c.batches, c.train_split.inputs.shape[1:]) for c in courses}) != 1:
         raise Unsuitable("the networks have examples of other numbers or shapes")
     if any(course.last % course.batches for course in courses):
         raise Unsuitable("a budget ends within an epoch")
     if len({member.values.optimizer for member in members}) != 1:
         raise Unsuitable("the networks have other optimizers")
+    if len({member.values.soft_targets for member in members}) != 1:
+        raise Unsuitable("some of the networks learn from labels, others from probabilities")
     return courses
 
 

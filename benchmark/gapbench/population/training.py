@@ -1,14 +1,18 @@
 """Train one network. Protocol version 2.
 
-* Loss: mean cross-entropy of each mini-batch, on augmented and noised inputs where the suite asks for it.
+* Loss: mean cross-entropy of each mini-batch, on augmented and noised inputs, smoothed or mixed labels, where the
+  suite asks for it.
 * Mini-batches: each epoch a fresh permutation, cut into ceil(n / batch_size) parts whose sizes differ by at
   most one (fewer parts where one would be a single example). `batch_size` >= n is full-batch training.
-* Learning rate: rises linearly over the first epoch (not in full-batch training), then constant; over the
-  last 40 % of the epoch limit it falls to zero along a half cosine, so a run that meets the stop criterion
-  early sees a constant rate.
+* Learning rate: rises linearly over the first epoch (not in full-batch training), then follows the `schedule`.
+  `hold`: constant; over the last 40 % of the epoch limit it falls to zero along a half cosine, so a run that meets
+  the stop criterion early sees a constant rate. `cosine`: falls along a half cosine from the end of the first epoch
+  on. `constant`: stays.
+* Gradients are clipped, where asked for, as `torch.nn.utils.clip_grad_norm_` does: the loss's gradient, before
+  weight decay.
 * Stop, `stop = "loss"`: training cross-entropy over the whole training set, labels trained on, eval mode,
-  no augmentation, batch normalisation re-estimated, is at most `stop_loss`. It is looked at after an epoch
-  whose mean mini-batch loss is at most three times `stop_loss`, after every fifth epoch, and at the limit.
+  no augmentation, no smoothing, batch normalisation re-estimated, is at most `stop_loss`. It is looked at
+  after an epoch whose mean mini-batch loss is at most three times `stop_loss`, every fifth, and the last.
   Where it is met, the steps since it was last looked at are searched for a place where it just is, and the
   last step is taken in part if need be: the loss ends within 5 % of `stop_loss` (see
   `gapbench.population.last_interval`).
@@ -21,16 +25,18 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from gapbench.computation.batch_norm import reestimate_batch_norm
-from gapbench.population.augmentation import augment
+from gapbench.population.augmentation import augment, mixup
 from gapbench.population.evaluation import Evaluation, evaluate
 from gapbench.population.last_interval import Walk, end_at_criterion
 from gapbench.population.moments import (
@@ -46,13 +52,15 @@ from gapbench.population.moments import (
 from gapbench.population.optimizers import make_optimizer, step
 from gapbench.runs.records import CellStatus
 from gapbench.suites.hyperparameters import Hyperparameters
-from gapbench_base.seeds import named_seed
+from gapbench_base.seeds import named_generator, named_seed
 from gapbench_tasks import Split, Task
 
 PROTOCOL = 2
 CHECK_EVERY = 5
 CHECK_FACTOR = 3.0
 DECAY_FROM = 0.6
+LEAST_RATE = 1e-3
+"""Of the learning rate: what a schedule never falls below."""
 CLEARLY_ABOVE = 1.01
 """Times `stop_loss`: an estimate beyond it leaves no doubt that the criterion is not met."""
 
@@ -87,15 +95,18 @@ class Trained:
 def learning_rate_factor(
     epoch: float, values: Hyperparameters, warm_up: bool, limit: float | None = None
 ) -> float:
-    """Factor on the learning rate at a fractional `epoch` (0 at the start) of `limit` (default `max_epochs`)."""
+    """Factor on the learning rate at a fractional `epoch` of `limit` (default `max_epochs`), at least a thousandth."""
     limit = values.max_epochs if limit is None else limit
     if warm_up and epoch < 1.0:
-        return max(epoch, 1e-3)
-    decay_start = DECAY_FROM * limit
-    if epoch <= decay_start:
+        return max(epoch, LEAST_RATE)
+    if values.schedule == "constant":
         return 1.0
-    progress = min(1.0, (epoch - decay_start) / (limit - decay_start))
-    return max(0.5 * (1.0 + math.cos(math.pi * progress)), 1e-3)
+    # A half cosine from here to the limit.
+    start = float(warm_up) if values.schedule == "cosine" else DECAY_FROM * limit
+    if epoch <= start:
+        return 1.0
+    progress = min(1.0, (epoch - start) / (limit - start)) if start < limit else 1.0
+    return max(0.5 * (1.0 + math.cos(math.pi * progress)), LEAST_RATE)
 
 
 class Course:
@@ -119,13 +130,19 @@ class Course:
         values: Hyperparameters,
         seed: int,
         device: torch.device,
+        num_classes: int | None = None,
     ):
-        """`data` are the training and the test split on the device, as `placed` gives them."""
+        """`data` are the training and the test split on the device, as `placed` gives them.
+
+        `num_classes` is the number of logits, which soft targets need; None: as the labels have it.
+        """
         self.train_split, self.test_split = data
-        self.black, self.values, self.seed, self.device = black, values, seed, device
+        self.black, self.values, self.device = black, values, device
         self._order = torch.Generator().manual_seed(named_seed("order", seed))
         self._noise = torch.Generator(device=device).manual_seed(named_seed("input_noise", seed))
         self._groups = torch.Generator().manual_seed(named_seed("augmentation", seed))
+        self._mixing = named_generator("mixup", seed)
+        self._classes = num_classes or 1 + max(int(split.targets.max()) for split in data)
         self.count = len(self.train_split)
         # Never a part of one example, which batch normalisation cannot train on.
         self.batches = max(1, min(-(-self.count // values.batch_size), self.count // 2))
@@ -136,10 +153,23 @@ class Course:
         self.looked_at: float | None = None
         self.seconds = 0.0
 
-    @property
-    def generators(self) -> tuple[torch.Generator, ...]:
-        """All that is random in the course itself."""
-        return self._order, self._noise, self._groups
+    def random_states(self) -> tuple[Any, ...]:
+        """Copies of the states of all that is random in the course itself."""
+        states = [generator.get_state() for generator in (self._order, self._noise, self._groups)]
+        return (*states, copy.deepcopy(self._mixing.bit_generator.state))
+
+    def at(self, moment: Moment) -> Course:
+        """A course of the same training that goes on from a moment of this one."""
+        course = copy.copy(self)
+        course._order, course._noise, course._groups = (
+            g.clone_state() for g in (self._order, self._noise, self._groups)
+        )
+        for generator, state in zip((course._order, course._noise, course._groups), moment.random):
+            generator.set_state(state)
+        course._mixing = copy.deepcopy(self._mixing)
+        course._mixing.bit_generator.state = moment.random[-1]
+        course.steps, course.history = moment.steps, self.history[: moment.steps // self.batches]
+        return course
 
     @property
     def met(self) -> bool:
@@ -148,17 +178,43 @@ class Course:
 
     @property
     def given_as_stored(self) -> bool:
-        """Whether mini-batches are examples as they are, neither augmented nor noised."""
+        """Whether the inputs of mini-batches are those of examples as they are, neither augmented nor noised."""
         return self.values.augmentation == "none" and not self.values.input_noise
 
     def permutation(self) -> Tensor:
         """The order (n,) of the examples in the epoch that begins, on the device."""
         return torch.randperm(self.count, generator=self._order).to(self.device)
 
-    def inputs(self, chosen: Tensor) -> Tensor:
-        """The inputs (b, c, h, w) of a mini-batch of the examples `chosen` (b,)."""
-        inputs = augment(self.train_split.inputs[chosen], self.values.augmentation, self.black, self._groups)
-        return _noisy(inputs, self.values.input_noise, self._noise)
+    def batch(self, chosen: Tensor) -> tuple[Tensor, Tensor]:
+        """The mini-batch of the examples `chosen` (b,).
+
+        Returns:
+            Inputs (b, c, h, w), and targets as `targets` gives them.
+        """
+        values, targets = self.values, self.targets(self.train_split.targets[chosen])
+        inputs = self.train_split.inputs[chosen]
+        if values.augmentation == "mixup":
+            inputs, targets = mixup(
+                inputs, targets, self._mixing, values.mixup_alpha, values.augmentation_strength
+            )
+        else:
+            inputs = augment(
+                inputs, values.augmentation, self.black, self._groups, values.augmentation_strength
+            )
+        return _noisy(inputs, values.input_noise, self._noise), targets
+
+    def targets(self, labels: Tensor) -> Tensor:
+        """What the loss of examples with these labels (b,) compares with.
+
+        Returns:
+            The labels or, where targets are soft, probabilities (b, classes), smoothed as torch does: 1 - smoothing
+            for the label, and smoothing / classes for every class.
+        """
+        if not self.values.soft_targets:
+            return labels
+        share = self.values.label_smoothing
+        hard = nn.functional.one_hot(labels, self._classes).to(self.train_split.inputs.dtype)
+        return (1.0 - share) * hard + share / self._classes
 
     def epoch(self) -> Iterator[tuple[int, Tensor]]:
         """The mini-batches of the epoch that begins, as far as the budget goes.
@@ -223,7 +279,7 @@ class Course:
 
     def moment(self, values: dict[str, Tensor], optimizer: OptimizerState) -> Moment:
         """Where training stands after an epoch, of a network with these parameters and buffers."""
-        random = tuple(generator.get_state() for generator in self.generators)
+        random = self.random_states()
         return Moment(values, optimizer, self.steps, random, random_states(self.device), loss=self.looked_at)
 
     def shorten(self, model: nn.Module, before: Moment) -> None:
@@ -281,7 +337,7 @@ def train(
     if channels_last:
         model.to(memory_format=torch.channels_last)
     data, black = placed(task, device)
-    course = Course(data, black, values, seed, device)
+    course = Course(data, black, values, seed, device, task.num_classes)
     optimizer = make_optimizer(model, values)
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(named_seed("dropout", seed))
@@ -309,7 +365,7 @@ def _step(
 ) -> Tensor:
     for group in optimizer.param_groups:
         group["lr"] = course.rate(index)
-    inputs, targets = course.inputs(chosen), course.train_split.targets[chosen]
+    inputs, targets = course.batch(chosen)
     return step(model, optimizer, mean_loss(model, inputs, targets), course.values)
 
 
@@ -317,11 +373,7 @@ def _walk(course: Course, model: nn.Module) -> Walk:
     """What takes the course's network on from a moment, as it was trained, and looks at the criterion."""
 
     def walk(moment: Moment, steps: int) -> Moment:
-        again = Course(
-            (course.train_split, course.test_split), course.black, course.values, course.seed, course.device
-        )
-        for generator, state in zip(again.generators, moment.random):
-            generator.set_state(state)
+        again = course.at(moment)
         give_random_states(moment.dropout, course.device)
         give_values(model, moment.values)
         optimizer = make_optimizer(model, course.values)
@@ -355,7 +407,7 @@ def _noisy(inputs: Tensor, deviation: float, generator: torch.Generator) -> Tens
 
 
 def mean_loss(model: nn.Module, inputs: Tensor, targets: Tensor) -> Callable[[], Tensor]:
-    """What computes the loss of a mini-batch at the network's present parameters."""
+    """What computes a mini-batch's loss at the network's present parameters; targets as of `Course.targets`."""
     return lambda: nn.functional.cross_entropy(model(inputs), targets)
 
 

@@ -238,7 +238,7 @@ def _configuration(
         task_options=_task_options(grid.task, {**grid.task_options, **own}, options, where),
         family=str(family),
         width=float(width),  # type: ignore[arg-type]
-        training=hp.hyperparameters({**common, **grid.training, **chosen}, where),
+        training=hp.hyperparameters({**common, **grid.training, **chosen}, where, str(family)),
         seed=seed,
     )
 

@@ -50,7 +50,7 @@ def trajectory(model, task, values, seed, steps):
         for index, chosen in enumerate(course.permutation().tensor_split(course.batches)):
             for group in optimizer.param_groups:
                 group["lr"] = course.rate(index)
-            inputs, targets = course.inputs(chosen), data[0].targets[chosen]
+            inputs, targets = course.batch(chosen)
             step(model, optimizer, mean_loss(model, inputs, targets), values)
             found.append([p.detach().clone() for p in model.parameters()])
         course.history.append(0.0)
@@ -63,6 +63,15 @@ CASES = {
     "many steps an epoch": ("plain/mlp", {"batch_size": 4, "learning_rate": 0.02, "momentum": 0.0}),
     "adam": ("plain/mlp", {"optimizer": "adam", "learning_rate": 0.01, "batch_size": 16}),
     "sam": ("plain/mlp", {"optimizer": "sam", "learning_rate": 0.05, "batch_size": 16, "weight_decay": 1e-4}),
+    "adamw, clipped": (
+        "plain/mlp",
+        {"optimizer": "adamw", "learning_rate": 0.01, "batch_size": 16, "gradient_clip": 0.5},
+    ),
+    "mixup": (
+        "plain/mlp",
+        {"augmentation": "mixup", "learning_rate": 0.05, "batch_size": 16, "stop_loss": 0.3},
+    ),
+    "smoothing": ("plain/mlp", {"label_smoothing": 0.1, "learning_rate": 0.05, "stop_loss": 0.1}),
     "dropout": ("plain/mlp", {"dropout": 0.3, "learning_rate": 0.02, "batch_size": 16}),
     "input noise": ("plain/mlp", {"input_noise": 0.3, "learning_rate": 0.05, "batch_size": 16}),
     "augmentation": ("plain/mlp", {"augmentation": "rot4", "learning_rate": 0.02, "batch_size": 16}),
