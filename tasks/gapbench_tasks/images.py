@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from gapbench_base.errors import TaskError
 from gapbench_base.seeds import named_generator
 from gapbench_tasks.selection import noisy_labels, stratified_subset
-from gapbench_tasks.task import Split, Task, fingerprint
+from gapbench_tasks.task import Split, Task, Upright, fingerprint
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -106,15 +107,36 @@ def image_split(
     scale: float = 255.0,
     degrees: NDArray[np.float64] | None = None,
 ) -> Split:
-    """Preprocessed images: divided by `scale`, rotated by `degrees` (n,), normalised by channel."""
+    """Preprocessed images: divided by `scale`, rotated by `degrees` (n,), normalised by channel.
+
+    Returns:
+        The split; of rotated images it knows what they were before.
+    """
+    import torch
+
+    turns = None if degrees is None else torch.from_numpy(degrees)
+    images = _preprocessed(pixels, mean, std, scale, turns)
+    upright = None
+    if turns is not None:
+        upright = Upright(functools.partial(_preprocessed, pixels, mean, std, scale), turns)
+    return Split.turned(images, torch.from_numpy(labels.copy()), upright)
+
+
+def _preprocessed(
+    pixels: NDArray[np.uint8],
+    mean: tuple[float, ...],
+    std: tuple[float, ...],
+    scale: float,
+    degrees: Tensor | None = None,
+) -> Tensor:
     import torch
 
     from gapbench_tasks.rotation import rotate
 
     pixels = pixels[:, None] if pixels.ndim == 3 else pixels.transpose(0, 3, 1, 2)
-    images: Tensor = torch.from_numpy(np.ascontiguousarray(pixels)).to(torch.float32) / scale
+    images = torch.from_numpy(np.ascontiguousarray(pixels)).to(torch.float32) / scale
     if degrees is not None:
-        images = rotate(images, torch.from_numpy(degrees))
+        images = rotate(images, degrees)
     shape = (1, -1, 1, 1)
     images = (images - torch.tensor(mean).reshape(shape)) / torch.tensor(std).reshape(shape)
-    return Split(images.contiguous(), torch.from_numpy(labels.copy()))
+    return images.contiguous()

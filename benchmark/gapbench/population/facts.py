@@ -37,6 +37,7 @@ def facts_source(data_dir: str | None) -> Callable[[Configuration], TaskFacts]:
                 num_classes=task.num_classes,
                 train_size=len(task.train.targets),
                 test_size=len(task.test.targets),
+                turned=task.train.upright is not None,
             )
         return cache[key]
 

@@ -19,6 +19,7 @@ PROTOCOL = 1  # of everything between a suite's text and a trained network
 class TaskFacts:
     """What a cell's key needs of a task: protocol version, fingerprint, source, whether it is shifted.
 
+    `turned` says that its training images are each at an angle, with which the augmentation `rotate` is composed.
     Also the number of classes, which the measured examples must cover, and the sizes of its splits, where known.
     """
 
@@ -29,6 +30,7 @@ class TaskFacts:
     num_classes: int = 2
     train_size: int | None = None
     test_size: int | None = None
+    turned: bool = False
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,10 @@ def describe(configuration: Configuration, facts: TaskFacts) -> dict[str, object
         for field in dataclasses.fields(Hyperparameters)
         if getattr(configuration.training, field.name) != getattr(defaults, field.name)
     }
+    # What was trained before on images that were interpolated twice is another network.
+    composed = facts.turned and configuration.training.augmentation == "rotate"
     return {
+        **({"rotation": "composed"} if composed else {}),
         "protocol": PROTOCOL,
         "task": {
             "name": configuration.task,

@@ -151,9 +151,21 @@ class Course:
             )
         else:
             inputs = augment(
-                inputs, values.augmentation, self.black, self._groups, values.augmentation_strength
+                inputs,
+                values.augmentation,
+                self.black,
+                self._groups,
+                values.augmentation_strength,
+                self._upright(chosen),
             )
         return _noisy(inputs, values.input_noise, self._noise), targets
+
+    def _upright(self, chosen: Tensor) -> tuple[Tensor, Tensor] | None:
+        """What examples were before the task turned them, and by how much, where they are turned again."""
+        upright = self.train_split.upright
+        if upright is None or self.values.augmentation != "rotate":
+            return None
+        return upright.images[chosen], upright.degrees[chosen]
 
     def targets(self, labels: Tensor) -> Tensor:
         """What the loss of examples with these labels (b,) compares with.
@@ -286,7 +298,8 @@ def mean_loss(model: nn.Module, inputs: Tensor, targets: Tensor) -> Callable[[],
 
 
 def _on_device(split: Split, device: torch.device, channels_last: bool) -> Split:
-    inputs = split.inputs.to(device)
-    if channels_last:
-        inputs = inputs.to(memory_format=torch.channels_last)
-    return Split(inputs, split.targets.to(device))
+    def change(images: Tensor) -> Tensor:
+        images = images.to(device)
+        return images.to(memory_format=torch.channels_last) if channels_last else images
+
+    return split.moved(change, device)

@@ -23,7 +23,7 @@ FAMILIES = ["plain/mlp", "plain/deep_linear", "plain/linear"]
 
 def task_of(dtype=torch.float64, **options) -> Task:
     task = load_task("digits_rotations", train_size=46, **options)
-    train, test = (Split(s.inputs.to(dtype), s.targets) for s in (task.train, task.test))
+    train, test = (s.moved(lambda images: images.to(dtype)) for s in (task.train, task.test))
     return dataclasses.replace(task, train=train, test=Split(test.inputs[:200], test.targets[:200]))
 
 
