@@ -32,6 +32,7 @@ def rotated_task(
     seed: int,
     angles: Range,
     test_angles: Range | None,
+    test_copies: int = 1,
 ) -> Task:
     """A task of images that are each at one fixed angle, protocol version 1.
 
@@ -47,21 +48,32 @@ def rotated_task(
         seed: of the data.
         angles: (low, high) in degrees, of training images.
         test_angles: of test images; as `angles` by default.
+        test_copies: at how many angles each test image stands in the test set: all images once, then all at their
+            second angle, and so on, so that the test sets of fewer copies are the beginning.
 
     Returns:
         The task; its fingerprint is of pixels, labels and angles.
+
+    Raises:
+        TaskError: angles or a number of copies that cannot be.
     """
+    import torch
+
     x_train, y_train, x_test, y_test = arrays
+    if test_copies < 1:
+        raise TaskError(f"test_copies = {test_copies}: each test image is shown at least once.")
     angles = _angle_range("angles", angles)
     test_angles = angles if test_angles is None else _angle_range("test_angles", test_angles)
     # Angles belong to the images of the full set, so that subsets of one data seed stay nested.
     drawn_train = named_generator(name, "train_angles", seed).uniform(*angles, size=len(x_train))
-    drawn_test = named_generator(name, "test_angles", seed).uniform(*test_angles, size=len(x_test))
+    shown = torch.arange(len(x_test)).repeat(test_copies)
+    drawn_test = _test_angles((name, "test_angles", seed), test_angles, len(x_test), test_copies)
+    x_test, y_test = (np.concatenate([array] * test_copies) for array in (x_test, y_test))
     chosen = stratified_subset(y_train, train_size, name, seed)
     labels = noisy_labels(y_train[chosen].astype(np.int64), label_noise, 10, name, seed)
     test_labels = y_test.astype(np.int64)
     options: dict[str, Any] = {"train_size": train_size, "label_noise": label_noise, "seed": seed}
-    options |= {"angles": list(angles), "test_angles": list(test_angles)}
+    options |= {"angles": list(angles), "test_angles": list(test_angles), "test_copies": test_copies}
     return Task(
         name=name,
         version=1,
@@ -81,7 +93,14 @@ def rotated_task(
         options=options,
         shift=test_angles != angles,
         black=black(mean, std),
+        test_groups=shown if test_copies > 1 else None,
     )
+
+
+def _test_angles(names: tuple[object, ...], angles: Range, images: int, copies: int) -> NDArray[np.float64]:
+    """Angles of all images once, then of all a second time, and so on; fewer copies are the beginning."""
+    drawn = [names, *((*names, "copy", copy) for copy in range(1, copies))]
+    return np.concatenate([named_generator(*own).uniform(*angles, size=images) for own in drawn])
 
 
 def _angle_range(option: str, angles: Range) -> Range:

@@ -84,7 +84,8 @@ class Task:
     angles), so it is the same on every machine. `source` is `official`, `unofficial` (a data set whose
     checksum is not the published one), `bundled` or `synthetic`. `shift` says that training and test inputs
     follow different distributions by construction, which keeps a task off the gap board. `black` holds, per
-    channel, the preprocessed value of a zero pixel: what augmentation fills with.
+    channel, the preprocessed value of a zero pixel: what augmentation fills with. `test_groups` (m,) int64 says of
+    each test example which image it shows, where several show one: these are not independent. None: each its own.
     """
 
     name: str
@@ -98,6 +99,7 @@ class Task:
     options: dict[str, Any] = field(default_factory=dict)
     shift: bool = False
     black: tuple[float, ...] = (0.0,)
+    test_groups: Tensor | None = None
 
     def max_margin(self) -> MaxMargin:
         """The exact hard-margin solution on the training split, where the task has one.
