@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 from gapbench_base.errors import TaskError
 from gapbench_base.seeds import named_generator
+from gapbench_tasks.folder import SOURCES, load_images
 from gapbench_tasks.selection import noisy_labels, stratified_subset
 from gapbench_tasks.task import Split, Task, Upright, fingerprint
 
@@ -17,6 +19,51 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 Range = tuple[float, float]
+
+
+def published_task(
+    name: str,
+    data_dir: str | os.PathLike[str] | None,
+    *,
+    mean: tuple[float, ...],
+    std: tuple[float, ...],
+    train_size: int,
+    label_noise: float,
+    seed: int,
+) -> Task:
+    """A task of a published set of images as they are, protocol version 1.
+
+    Args:
+        name: of the task and of the set; it also names the random draws.
+        data_dir: the data folder.
+        mean: subtracted from pixels in [0, 1], by channel.
+        std: by which the difference is divided.
+        train_size: size of the stratified training subset.
+        label_noise: share of wrong training labels.
+        seed: of the data.
+
+    Returns:
+        A stratified seeded training subset of the training images, and the full test set.
+    """
+    images, classes = load_images(name, data_dir), SOURCES[name].classes
+    chosen = stratified_subset(images.y_train, train_size, name, seed)
+    labels = noisy_labels(images.y_train[chosen].astype(np.int64), label_noise, classes, name, seed)
+    test_labels = images.y_test.astype(np.int64)
+    height, width, channels = images.x_train.shape[1:]
+    return Task(
+        name=name,
+        version=1,
+        train=image_split(images.x_train[chosen], labels, mean, std),
+        test=image_split(images.x_test, test_labels, mean, std),
+        num_classes=classes,
+        input_shape=(channels, height, width),
+        fingerprint=fingerprint(
+            x_train=images.x_train[chosen], y_train=labels, x_test=images.x_test, y_test=test_labels
+        ),
+        source="official" if images.official else "unofficial",
+        options={"train_size": train_size, "label_noise": label_noise, "seed": seed},
+        black=black(mean, std),
+    )
 
 
 def rotated_task(
