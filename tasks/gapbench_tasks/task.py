@@ -68,8 +68,19 @@ class Split:
             upright = Upright(functools.partial(_changed, upright, change), upright.degrees.to(device))
         return Split.turned(change(self.inputs), self.targets.to(device), upright)
 
+    def part(self, chosen: Tensor) -> Split:
+        """The examples `chosen` (k,), in that order."""
+        upright = self.upright
+        if upright is not None:
+            upright = Upright(functools.partial(_rows, upright, chosen), upright.degrees[chosen])
+        return Split.turned(self.inputs[chosen], self.targets[chosen], upright)
+
     def __len__(self) -> int:
         return len(self.targets)
+
+
+def _rows(upright: Upright, chosen: Tensor) -> Tensor:
+    return upright.images[chosen]
 
 
 def _changed(upright: Upright, change: Callable[[Tensor], Tensor]) -> Tensor:
@@ -86,6 +97,7 @@ class Task:
     follow different distributions by construction, which keeps a task off the gap board. `black` holds, per
     channel, the preprocessed value of a zero pixel: what augmentation fills with. `test_groups` (m,) int64 says of
     each test example which image it shows, where several show one: these are not independent. None: each its own.
+    `held_out` are examples that were taken out of `train` to choose among the epochs of a training.
     """
 
     name: str
@@ -100,6 +112,7 @@ class Task:
     shift: bool = False
     black: tuple[float, ...] = (0.0,)
     test_groups: Tensor | None = None
+    held_out: Split | None = None
 
     def max_margin(self) -> MaxMargin:
         """The exact hard-margin solution on the training split, where the task has one.

@@ -69,7 +69,9 @@ class _Prepared:
 
 
 def _task_name(job: TrainJob) -> str:
-    return json.dumps([job.configuration.task, load_options(job.configuration)], sort_keys=True)
+    configuration = job.configuration
+    held_out = configuration.training.validation
+    return json.dumps([configuration.task, load_options(configuration), held_out], sort_keys=True)
 
 
 class _Stacked:

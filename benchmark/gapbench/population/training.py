@@ -15,6 +15,10 @@
   mini-batch loss is at most three times `stop_loss`, and after every fifth epoch.
 * Status: `converged` if the criterion is met, `not_converged` at the epoch limit, `diverged` if a loss is not
   finite.
+* With `validation` a share of the training examples is held out (`gapbench.population.holdout`). Training knows the
+  others alone, runs to the epoch limit, and keeps the network as it was after the epoch with the least
+  cross-entropy on the examples held out, batch normalisation re-estimated. It is then `converged`, unless a loss
+  was not finite. All that is said of the training set, before and after, is of the examples trained on.
 * At the end batch normalisation statistics are re-estimated over the training set.
 """
 
@@ -31,6 +35,7 @@ from torch import Tensor, nn
 from gapbench.computation.batch_norm import reestimate_batch_norm
 from gapbench.population.augmentation import augment, mixup
 from gapbench.population.evaluation import Evaluation, evaluate
+from gapbench.population.holdout import BestEpoch, parted
 from gapbench.population.optimizers import make_optimizer, step
 from gapbench.runs.records import CellStatus
 from gapbench.suites.hyperparameters import Hyperparameters
@@ -102,18 +107,19 @@ class Course:
 
     def __init__(
         self,
-        data: tuple[Split, Split],
+        data: tuple[Split, ...],
         black: Tensor,
         values: Hyperparameters,
         seed: int,
         device: torch.device,
         num_classes: int | None = None,
     ):
-        """`data` are the training and the test split on the device, as `placed` gives them.
+        """`data` are the training and the test split, and that held out, if any, on the device, as of `placed`.
 
         `num_classes` is the number of logits, which soft targets need; None: as the labels have it.
         """
-        self.train_split, self.test_split = data
+        self.train_split, self.test_split = data[:2]
+        self._best = BestEpoch(data[2]) if values.validation else None
         self.black, self.values, self.device = black, values, device
         self._order = torch.Generator().manual_seed(named_seed("order", seed))
         self._noise = torch.Generator(device=device).manual_seed(named_seed("input_noise", seed))
@@ -208,6 +214,9 @@ class Course:
         if not math.isfinite(mean):
             self.status = "diverged"
             return True
+        if self._best is not None:
+            self._best.look(network(), self.train_split)
+            return len(self.history) >= self.values.max_epochs
         if due and not (estimate is not None and estimate > CLEARLY_ABOVE * self.values.stop_loss):
             model, split = network(), self.train_split
             reestimate_batch_norm(model, split.inputs)
@@ -222,6 +231,9 @@ class Course:
         Returns:
             How it ended.
         """
+        if self._best is not None and self.status != "diverged":
+            self._best.restore(model)
+            self.status = "converged"
         reestimate_batch_norm(model, self.train_split.inputs)
         model.eval()
         on_train, on_test = (
@@ -257,7 +269,7 @@ def train(
     channels_last = device.type == "cuda"
     if channels_last:
         model.to(memory_format=torch.channels_last)
-    data, black = placed(task, device)
+    data, black = placed(parted(task, values.validation), device)
     course = Course(data, black, values, seed, device, task.num_classes)
     optimizer = make_optimizer(model, values)
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
@@ -278,10 +290,11 @@ def train(
     return replace(trained, seconds=time.perf_counter() - started)
 
 
-def placed(task: Task, device: torch.device) -> tuple[tuple[Split, Split], Tensor]:
-    """A task's training and test split, and what a black pixel is, on a device."""
+def placed(task: Task, device: torch.device) -> tuple[tuple[Split, ...], Tensor]:
+    """A task's training and test split, and that held out, if any; and what a black pixel is; on a device."""
     channels_last = device.type == "cuda"
-    data = _on_device(task.train, device, channels_last), _on_device(task.test, device, channels_last)
+    splits = [task.train, task.test, *([] if task.held_out is None else [task.held_out])]
+    data = tuple(_on_device(split, device, channels_last) for split in splits)
     return data, torch.tensor(task.black, device=device)
 
 

@@ -31,6 +31,7 @@ class TrainedCell:
             `gap` the test error minus the train error, `loss_gap` the same of `test_loss` and `train_loss` (nats).
         epochs: epochs trained, in `steps` steps and `seconds` seconds; `history` the training loss after each, as
             JSON.
+        train_size: number of examples trained on, without those held out to choose an epoch.
         source: of the data (`gapbench_tasks.Task.source`); `shift` 1 where training and test inputs differ in
             distribution.
         train_correct: packed bits, whether each example is classified rightly; `test_correct` likewise.

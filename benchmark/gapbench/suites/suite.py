@@ -94,7 +94,7 @@ class Suite:
     """A validated suite. `axes` are the names that vary (see `varying_axes`), `seed` not among them.
 
     `problem` are those of the axes that change the data that a network learns from: options of tasks, but those of
-    the test set. Networks of a task that agree on them are of one problem.
+    the test set, and the share of examples held out. Networks of a task that agree on them are of one problem.
     """
 
     name: str
@@ -115,6 +115,7 @@ class Suite:
             return tuple(axis for axis in self.axes if axis in DATA)
         options = {name for task in {c.task for c in self.configurations} for name in _options_of_task(task)}
         options -= {*hp.NAMES, *OF_THE_TEST, "width"}
+        options |= set(hp.OF_THE_DATA)
         return tuple(axis for axis in self.axes if axis in options)
 
 
@@ -270,7 +271,8 @@ def _options_of_task(task: str) -> dict[str, object]:
 def varying_axes(configurations: Iterable[Configuration]) -> tuple[str, ...]:
     """Names that take more than one value within some (task, family), `width` first.
 
-    What differs only between tasks or families (an epoch limit, a depth) is part of them, not an axis.
+    What differs only between tasks or families (an epoch limit, a depth) is part of them, not an axis; nor is what
+    differs only because it has no effect on some networks, such as the strength of no augmentation.
 
     Returns:
         The names.
@@ -278,7 +280,10 @@ def varying_axes(configurations: Iterable[Configuration]) -> tuple[str, ...]:
     seen: dict[str, dict[tuple[str, str], set[object]]] = {}
     for configuration in configurations:
         group = (configuration.task, configuration.family)
+        silent = configuration.training.without_effect().keys() - {"sam_rho", "momentum"}  # axes ever since
         for name, value in configuration_values(configuration).items():
+            if name in silent:
+                continue
             seen.setdefault(name, {}).setdefault(group, set()).add(value)
     varying = {name for name, groups in seen.items() if any(len(v) > 1 for v in groups.values())}
     return tuple(sorted(varying, key=lambda name: (name != "width", name)))

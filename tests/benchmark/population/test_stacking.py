@@ -59,6 +59,14 @@ SOFT = [
 ]
 
 
+CHOSEN = [
+    {"validation": 0.25, "learning_rate": 0.5},
+    {"validation": 0.25, "learning_rate": 0.1, "max_epochs": 4},
+    {"validation": 0.25, "augmentation": "rotate", "schedule": "cosine"},
+    {"validation": 0.25, "learning_rate": 0.02, "input_noise": 0.2},
+]
+
+
 def members(build, count=7, tasks=TASKS, different=DIFFERENT, **shared):
     count = min(count, len(different))
     return [
@@ -144,6 +152,25 @@ def test_other_activations_go_into_the_stack_that_can_have_them(activation):
     with pytest.raises(Unsuitable, match="no part of a chain"):
         together(group, LayerStack)
     agree(group, together(group, VmapStack), close)
+
+
+@pytest.mark.parametrize(
+    ("engine", "build"),
+    [
+        (LayerStack, mlp),
+        (VmapStack, mlp),
+        (
+            VmapStack,
+            lambda index: gapbench.build_model(
+                "torchvision/vgg11_bn", 1 / 32, (1, 8, 8), 10, seed=index
+            ).double(),
+        ),
+    ],
+    ids=["layers", "vmap", "batch norm"],
+)
+def test_each_network_of_a_stack_keeps_its_own_best_epoch(engine, build):
+    group = members(build, different=CHOSEN)
+    agree(group, together(group, engine), close)
 
 
 def test_labels_and_probabilities_are_not_mixed():
