@@ -23,6 +23,7 @@ def augment(
     black: Tensor,
     generator: torch.Generator,
     strength: float = 1.0,
+    upright: tuple[Tensor, Tensor] | None = None,
 ) -> Tensor:
     """Each input (n, c, h, w) of a batch, with probability `strength`, changed at random.
 
@@ -35,7 +36,8 @@ def augment(
       lie outside of the image is cut off (DeVries and Taylor 2017).
 
     `black` (c,) is the preprocessed value of a zero pixel, which fills what is uncovered. `generator` lives on the
-    CPU.
+    CPU. `upright` has, for inputs that are turned images, the images (n, c, h, w) and by how many degrees (n,) they
+    are turned: `rotate` then turns the images once, by both angles, so that they are interpolated once.
 
     Returns:
         Inputs of the same shape.
@@ -47,7 +49,11 @@ def augment(
     if kind == "none":
         return inputs
     touched = torch.rand(len(inputs), generator=generator) < strength if strength < 1 else None
-    changed = _changed(inputs, kind, black, generator)
+    changed = (
+        _turned(inputs, black, generator, upright)
+        if kind == "rotate"
+        else _changed(inputs, kind, black, generator)
+    )
     if touched is None:
         return changed
     return torch.where(touched.to(inputs.device).reshape(-1, 1, 1, 1), changed, inputs)
@@ -59,10 +65,6 @@ def _changed(inputs: Tensor, kind: str, black: Tensor, generator: torch.Generato
             raise GapbenchError(f"Augmentation rot4 needs square inputs, not {tuple(inputs.shape[-2:])}.")
         quarters = torch.randint(0, 4, (len(inputs),), generator=generator)
         return rotate_quarters(inputs, quarters.to(inputs.device))
-    if kind == "rotate":
-        degrees = torch.rand(len(inputs), generator=generator) * 360.0
-        level = black.reshape(1, -1, 1, 1)
-        return rotate(inputs - level, degrees.to(inputs.device)) + level
     if kind == "flip":
         return _flipped(inputs, generator)
     if kind == "crop":
@@ -72,6 +74,16 @@ def _changed(inputs: Tensor, kind: str, black: Tensor, generator: torch.Generato
     if kind == "cutout":
         return _cut(inputs, black, generator)
     raise GapbenchError(f"There is no augmentation {kind!r}.")
+
+
+def _turned(
+    inputs: Tensor, black: Tensor, generator: torch.Generator, upright: tuple[Tensor, Tensor] | None
+) -> Tensor:
+    degrees = (torch.rand(len(inputs), generator=generator) * 360.0).to(inputs.device)
+    if upright is not None:
+        inputs, degrees = upright[0], upright[1] + degrees
+    level = black.reshape(1, -1, 1, 1)
+    return rotate(inputs - level, degrees) + level
 
 
 def _flipped(inputs: Tensor, generator: torch.Generator) -> Tensor:

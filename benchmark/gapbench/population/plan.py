@@ -15,7 +15,7 @@ from gapbench_base.seeds import named_seed
 
 PROTOCOL = 2
 """Of everything between a suite's text and a trained network. By 1, training went on to the end of the epoch in
-which its criterion was found to be met."""
+which its criterion was found to be met, and augmented rotations interpolated turned images a second time."""
 
 
 @dataclass(frozen=True)

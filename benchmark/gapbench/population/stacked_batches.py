@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
+from gapbench.population.course import Course
 from gapbench.population.stacked_parameters import LINE, out_of_memory, padded
-from gapbench.population.training import Course
 
 
 class StackedBatches:

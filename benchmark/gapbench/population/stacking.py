@@ -15,11 +15,13 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
+from gapbench.population.course import Course, Trained, placed
+from gapbench.population.holdout import parted
 from gapbench.population.moments import Moment
 from gapbench.population.stacked_batches import StackedBatches
 from gapbench.population.stacked_parameters import StackedParameters, Unsuitable, out_of_memory
 from gapbench.population.stacked_rules import StackedRule
-from gapbench.population.training import Course, Trained, placed
+from gapbench.population.training import shorten
 from gapbench.suites.hyperparameters import Hyperparameters
 from gapbench_tasks import Split, Task
 
@@ -89,12 +91,13 @@ def courses_of(members: Sequence[StackMember], device: torch.device) -> list[Cou
     Raises:
         Unsuitable: where they cannot keep step.
     """
-    data: dict[int, tuple[tuple[Split, Split], Tensor]] = {}
+    data: dict[tuple[int, float], tuple[tuple[Split, ...], Tensor]] = {}
     courses = []
     for member in members:
-        if id(member.task) not in data:
-            data[id(member.task)] = placed(member.task, device)
-        splits, black = data[id(member.task)]
+        name = (id(member.task), member.values.validation)
+        if name not in data:
+            data[name] = placed(parted(member.task, member.values.validation), device)
+        splits, black = data[name]
         courses.append(Course(splits, black, member.values, member.seed, device, member.task.num_classes))
     if len({(c.count, c.batches, c.train_split.inputs.shape[1:]) for c in courses}) != 1:
         raise Unsuitable("the networks have examples of other numbers or shapes")
@@ -208,7 +211,7 @@ def _looked_at(
         if not course.end_epoch(losses, network, estimate):
             return None
         if course.met:  # the few steps that are taken again are taken alone
-            course.shorten(network(), before)
+            shorten(course, network(), before)
             return course.finish(member.model)
         return course.finish(network())
     except Exception as error:  # whatever evaluating this network does is a result of it alone

@@ -20,7 +20,7 @@ OWN_OPTIONS = ("data_seed", "label_noise")
 """Options of a task that networks trained together may differ in: they change neither shapes nor numbers."""
 SHARED = ("depth", "dropout", "optimizer", "batch_size")
 """Hyper-parameters that networks trained together have in common."""
-SHARED_LATER = ("activation", "soft_targets")
+SHARED_LATER = ("activation", "soft_targets", "validation")
 """The same, but named only where they are not the default's, so that decisions of earlier versions are found."""
 LOOP = "loop"
 

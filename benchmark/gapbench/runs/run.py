@@ -63,7 +63,7 @@ class Run:
             The scores.
         """
         from gapbench.runs.store import Store
-        from gapbench.runs.tables import correctness, noise_slopes
+        from gapbench.runs.tables import correctness, images_shown, noise_slopes
         from gapbench.suites.columns import NOISY_GAP
         from gapbench_leaderboard.scores import score_population
 
@@ -71,10 +71,12 @@ class Run:
         measurements = self.measurements[self.measurements["cell"].isin(population["cell"])]
         noisy = [NOISY_GAP] if NOISY_GAP in population.columns else []
         bits: dict[str, object] = {}
+        groups: dict[str, object] = {}
         slopes: dict[str, float] = {}
         for folder in self.sources or (self.folder,):
             with Store(folder, readonly=True) as store:
                 bits = correctness(store, list(population["cell"])) | bits
+                groups = images_shown(store, list(population["cell"])) | groups
                 slopes = (noise_slopes(store, list(population["cell"])) if noisy else {}) | slopes
         return score_population(
             population,
@@ -84,6 +86,7 @@ class Run:
             problem=self.suite.problem,
             noise_slopes={NOISY_GAP: slopes},
             correctness=bits,
+            test_groups=groups,
             higher_means=self.directions(),
             baselines=self.baselines(),
             **options,

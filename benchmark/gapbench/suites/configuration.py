@@ -66,7 +66,7 @@ def varying_axes(
         tables.setdefault(group, []).append(configuration_values(configuration))
     names = {name for table in tables.values() for row in table for name in row}
     varying = {n for n in names if any(len({row.get(n) for row in table}) > 1 for table in tables.values())}
-    kept = varying if listed is None else varying - (set(hp.NAMES) - set(listed))
+    kept = varying if listed is None else varying - (set(hp.NAMES) - {*hp.OF_THE_DATA, *listed})
     for name in (name for name in hp.NAMES if name in varying - kept):
         if not all(_follows(name, kept, table) for table in tables.values()):
             kept = kept | {name}

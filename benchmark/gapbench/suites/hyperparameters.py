@@ -43,7 +43,7 @@ class Hyperparameters:
     nonlinearity of families that leave a choice, `label_smoothing` that of `torch.nn.CrossEntropyLoss`,
     `gradient_clip` the greatest norm of the loss's gradient over all parameters (0: any). With the probability
     `augmentation_strength` an example is augmented at all, for `mixup` a mini-batch; `mixup_alpha` is that of Zhang
-    et al. 2018.
+    et al. 2018. `validation` is the share of the training examples that is held out to choose an epoch.
     """
 
     optimizer: str = "sgd"
@@ -67,28 +67,35 @@ class Hyperparameters:
     label_smoothing: float = 0.0
     gradient_clip: float = 0.0
     activation: str = DEFAULT_ACTIVATION
+    validation: float = 0.0
 
     @property
     def soft_targets(self) -> bool:
         """Whether mini-batches have probabilities of classes in the place of labels."""
         return self.label_smoothing > 0 or self.augmentation == "mixup"
 
+    def without_effect(self) -> dict[str, Any]:
+        """Names whose values change nothing of this training, with the one value that each is given then."""
+        found: dict[str, Any] = {}
+        if self.optimizer != "sam":
+            found["sam_rho"] = 0.0
+        if self.optimizer in ("adam", "adamw"):
+            found["momentum"] = 0.0
+        if self.augmentation == "none":
+            found["augmentation_strength"] = 1.0
+        if self.augmentation != "mixup":
+            found["mixup_alpha"] = 1.0
+        if self.stop == "budget" or self.validation:
+            found["stop_loss"] = Hyperparameters.stop_loss
+        if self.max_steps is not None:
+            found["max_epochs"] = Hyperparameters.max_epochs
+        if self.validation:
+            found["stop"] = Hyperparameters.stop
+        return found
+
     def normalised(self) -> Hyperparameters:
         """The same with values that have no effect at one fixed value, so that equal trainings have equal keys."""
-        changes: dict[str, Any] = {}
-        if self.optimizer != "sam":
-            changes["sam_rho"] = 0.0
-        if self.optimizer in ("adam", "adamw"):
-            changes["momentum"] = 0.0
-        if self.stop == "budget":
-            changes["stop_loss"] = 0.0
-        if self.max_steps is not None:
-            changes["max_epochs"] = 0
-        if self.augmentation == "none":
-            changes["augmentation_strength"] = 1.0
-        if self.augmentation != "mixup":
-            changes["mixup_alpha"] = 1.0
-        return dataclasses.replace(self, **changes)
+        return dataclasses.replace(self, **self.without_effect())
 
 
 NAMES = tuple(field.name for field in dataclasses.fields(Hyperparameters))
@@ -105,7 +112,9 @@ _POSITIVE = (
     "mixup_alpha",
 )
 _BELOW_ONE = ("momentum", "dropout", "label_smoothing")
-_AT_MOST_ONE = ("augmentation_strength",)
+_AT_MOST = {"augmentation_strength": 1, "validation": 0.5}
+OF_THE_DATA = ("validation",)
+"""Hyper-parameters that change which examples a network learns from."""
 
 
 def hyperparameters(values: dict[str, Any], where: str, family: str | None = None) -> Hyperparameters:
@@ -165,6 +174,6 @@ def _checked(name: str, value: object, where: str) -> object:
         raise GapbenchError(f"{where}: {name} = {value!r} must be {kind}.")
     if name in _BELOW_ONE and value >= 1:
         raise GapbenchError(f"{where}: {name} = {value!r} must be below 1.")
-    if name in _AT_MOST_ONE and value > 1:
-        raise GapbenchError(f"{where}: {name} = {value!r} must be at most 1.")
+    if name in _AT_MOST and value > _AT_MOST[name]:
+        raise GapbenchError(f"{where}: {name} = {value!r} must be at most {_AT_MOST[name]}.")
     return value

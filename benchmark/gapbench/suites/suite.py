@@ -70,7 +70,7 @@ class Suite:
     """A validated suite. `axes` are the names that vary (see `varying_axes`), `seed` not among them.
 
     `problem` are those of the axes that change the data that a network learns from: options of tasks, but those of
-    the test set. Networks of a task that agree on them are of one problem.
+    the test set, and the share of examples held out. Networks of a task that agree on them are of one problem.
     """
 
     name: str
@@ -91,6 +91,7 @@ class Suite:
             return tuple(axis for axis in self.axes if axis in DATA)
         options = {name for task in {c.task for c in self.configurations} for name in options_of_task(task)}
         options -= {*hp.NAMES, *OF_THE_TEST, "width"}
+        options |= set(hp.OF_THE_DATA)
         return tuple(axis for axis in self.axes if axis in options)
 
 

@@ -1,16 +1,26 @@
 """Augmentations against brute force: what an image may become, and how often."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import torch
 from scipy import stats
+from sklearn.datasets import load_digits
 from torch import nn
 
 import gapbench
 from gapbench.population.augmentation import augment, mixup
-from gapbench.population.training import Course, mean_loss, placed
+from gapbench.population.course import Course, placed
+from gapbench.population.facts import facts_source
+from gapbench.population.plan import TaskFacts, describe
+from gapbench.population.training import mean_loss
 from gapbench.suites.hyperparameters import Hyperparameters
-from gapbench_tasks import load_task
+from gapbench.suites.suite import Configuration
+from gapbench_base.seeds import named_seed
+from gapbench_tasks import Split, load_task
+from gapbench_tasks.rotation import rotate
+from gapbench_tasks.task import Upright
 
 DIGITS = load_task("digits_rotations", train_size=80)
 BLACK = torch.tensor([-0.7, 0.3], dtype=torch.float64)
@@ -159,3 +169,80 @@ def test_evaluation_sees_no_augmentation():
         found[kind] = gapbench.population.training.train(model, DIGITS, values, 0).train.cross_entropy
     assert found["none"] == pytest.approx(found["mixup"], abs=1e-9)
     assert found["none"] == pytest.approx(found["cutout"], abs=1e-9)
+
+
+def test_rotations_of_turned_images_are_interpolated_once():
+    """The image itself, turned once by both angles; the second angle is the one that is drawn in any case."""
+    pixels = load_digits().images[:80]
+    values = Hyperparameters(augmentation="rotate")
+    data, black = placed(load_task("digits_rotations", train_size=800), torch.device("cpu"))
+    images, degrees = data[0].upright.images, data[0].upright.degrees
+    level = black.reshape(1, 1, 1, 1)
+    assert torch.equal(rotate(images - level, degrees) + level, data[0].inputs) or torch.allclose(
+        rotate(images - level, degrees) + level, data[0].inputs, atol=1e-5
+    )
+    raw = {tuple(p.flatten().astype(int)) for p in pixels}
+    back = ((images - level) * 0.3760 * 16).round().int().flatten(1)
+    assert len(raw & {tuple(row.tolist()) for row in back}) >= 10  # they are scikit-learn's
+    chosen = torch.tensor([5, 2, 9, 700])
+    course = Course(data, black, values, 3, torch.device("cpu"))
+    found, _ = course.batch(chosen)
+    drawn = torch.rand(4, generator=torch.Generator().manual_seed(named_seed("augmentation", 3))) * 360
+    once = rotate((images - level)[chosen].double(), degrees[chosen] + drawn.double()) + level
+    torch.testing.assert_close(found.double(), once, atol=1e-4, rtol=0)
+    twice = rotate((data[0].inputs - level)[chosen], drawn) + level
+    assert float((found - twice).abs().max()) > 0.1
+
+
+def test_two_turns_that_make_quarter_turns_give_the_image_itself():
+    picture = image().expand(50, -1, -1, -1)
+    drawn = torch.rand(50, generator=torch.Generator().manual_seed(8)) * 360.0
+    own = 90.0 - drawn.double()
+    turned = rotate(picture - BLACK.reshape(1, 2, 1, 1), own) + BLACK.reshape(1, 2, 1, 1)
+    generator = torch.Generator().manual_seed(8)
+    found = augment(turned, "rotate", BLACK, generator, 1.0, (picture, own))
+    torch.testing.assert_close(found, torch.rot90(picture, 1, (-2, -1)), atol=1e-10, rtol=0)
+    generator = torch.Generator().manual_seed(8)
+    assert not torch.allclose(augment(turned, "rotate", BLACK, generator), found, atol=1e-2)
+
+
+def test_examples_that_are_not_augmented_stay_as_the_task_has_them():
+    data, black = placed(DIGITS, torch.device("cpu"))
+    values = Hyperparameters(augmentation="rotate", augmentation_strength=0.3)
+    chosen = torch.arange(80)
+    found, _ = Course(data, black, values, 1, torch.device("cpu")).batch(chosen)
+    same = (found == DIGITS.train.inputs).flatten(1).all(1)
+    assert 30 < int(same.sum()) < 75
+
+
+def test_what_images_were_is_made_once_when_asked_for_and_belongs_to_its_split_alone():
+    calls = []
+
+    def make():
+        calls.append(1)
+        return torch.zeros(3, 1, 4, 4)
+
+    split = Split.turned(torch.ones(3, 1, 4, 4), torch.arange(3), Upright(make, torch.arange(3.0)))
+    moved = split.moved(lambda images: images.double())
+    same = split.moved(lambda images: images)
+    assert not calls
+    assert moved.upright.images.dtype == torch.float64
+    assert same.upright.images is split.upright.images
+    assert len(calls) == 1
+    assert dataclasses.replace(split, targets=torch.zeros(3)).upright is None
+    assert load_task("separable").train.upright is None
+    assert placed(load_task("separable"), torch.device("cpu"))[0][0].upright is None
+
+
+def test_the_key_says_that_rotations_are_composed_where_they_are():
+    def described(augmentation, turned):
+        values = Hyperparameters(augmentation=augmentation).normalised()
+        configuration = Configuration("t", (), "plain/mlp", 1.0, values, 0)
+        return describe(configuration, TaskFacts(1, "f", "synthetic", False, turned=turned))
+
+    assert described("rotate", True) == described("rotate", False) | {"rotation": "composed"}
+    for kind in ("none", "rot4", "flip"):
+        assert described(kind, True) == described(kind, False)
+    facts = facts_source(None)
+    for task, turned in (("digits_rotations", True), ("separable", False)):
+        assert facts(Configuration(task, (), "plain/mlp", 1.0, Hyperparameters(), 0)).turned is turned

@@ -11,10 +11,11 @@ import torch
 from torch import nn
 
 import gapbench
+from gapbench.population.course import Course, learning_rate_factor, placed
 from gapbench.population.network import trained_networks, untrained
 from gapbench.population.optimizers import make_optimizer, step
 from gapbench.population.plan import TaskFacts, describe
-from gapbench.population.training import Course, learning_rate_factor, mean_loss, placed, train
+from gapbench.population.training import mean_loss, train
 from gapbench.runs.weights import save_weights, state_of
 from gapbench.suites.hyperparameters import AUGMENTATIONS, OPTIMIZERS, Hyperparameters, hyperparameters
 from gapbench.suites.suite import Configuration, parse_suite

@@ -8,9 +8,10 @@ from torch import nn
 
 import gapbench
 from gapbench.computation.batch_norm import reestimate_batch_norm
+from gapbench.population.course import Course, placed
 from gapbench.population.evaluation import evaluate
 from gapbench.population.optimizers import make_optimizer, step
-from gapbench.population.training import Course, mean_loss, placed, train
+from gapbench.population.training import mean_loss, train
 from gapbench.suites.hyperparameters import Hyperparameters, hyperparameters
 from gapbench_base.errors import GapbenchError
 from gapbench_base.seeds import named_seed

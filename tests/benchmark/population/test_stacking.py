@@ -23,7 +23,7 @@ FAMILIES = ["plain/mlp", "plain/deep_linear", "plain/linear"]
 
 def task_of(dtype=torch.float64, **options) -> Task:
     task = load_task("digits_rotations", train_size=46, **options)
-    train, test = (Split(s.inputs.to(dtype), s.targets) for s in (task.train, task.test))
+    train, test = (s.moved(lambda images: images.to(dtype)) for s in (task.train, task.test))
     return dataclasses.replace(task, train=train, test=Split(test.inputs[:200], test.targets[:200]))
 
 
@@ -56,6 +56,14 @@ SOFT = [
     {"augmentation": "mixup", "augmentation_strength": 0.5, "max_epochs": 2, "label_smoothing": 0.3},
     {"label_smoothing": 0.5, "augmentation": "crop", "schedule": "cosine", "stop_loss": 2.2},
     {"augmentation": "mixup", "mixup_alpha": 0.3, "input_noise": 0.2, "weight_decay": 0.1},
+]
+
+
+CHOSEN = [
+    {"validation": 0.25, "learning_rate": 0.5},
+    {"validation": 0.25, "learning_rate": 0.1, "max_epochs": 4},
+    {"validation": 0.25, "augmentation": "rotate", "schedule": "cosine"},
+    {"validation": 0.25, "learning_rate": 0.02, "input_noise": 0.2},
 ]
 
 
@@ -144,6 +152,25 @@ def test_other_activations_go_into_the_stack_that_can_have_them(activation):
     with pytest.raises(Unsuitable, match="no part of a chain"):
         together(group, LayerStack)
     agree(group, together(group, VmapStack), close)
+
+
+@pytest.mark.parametrize(
+    ("engine", "build"),
+    [
+        (LayerStack, mlp),
+        (VmapStack, mlp),
+        (
+            VmapStack,
+            lambda index: gapbench.build_model(
+                "torchvision/vgg11_bn", 1 / 32, (1, 8, 8), 10, seed=index
+            ).double(),
+        ),
+    ],
+    ids=["layers", "vmap", "batch norm"],
+)
+def test_each_network_of_a_stack_keeps_its_own_best_epoch(engine, build):
+    group = members(build, different=CHOSEN)
+    agree(group, together(group, engine), close)
 
 
 def test_labels_and_probabilities_are_not_mixed():

@@ -140,6 +140,28 @@ def test_values_without_effect_make_no_second_network():
     assert {c.key for c in cells(text)} == {c.key for c in cells()}
 
 
+def test_what_has_no_effect_on_some_networks_is_no_axis_of_its_own():
+    """Else no two networks would differ in the augmentation alone."""
+
+    def axes(*lines):
+        return parse_suite(TINY.replace("learning_rate = [0.1, 0.2]", "\n".join(lines)), "t").axes
+
+    both = 'augmentation = ["none", "mixup"]'
+    fixed = "[training]\nmixup_alpha = 0.3\naugmentation_strength = 0.5"
+    text = TINY.replace("[training]", fixed).replace("learning_rate = [0.1, 0.2]", both)
+    assert parse_suite(text, "t").axes == ("width", "augmentation")
+    assert axes(both, "augmentation_strength = [0.5, 1.0]") == (
+        "width",
+        "augmentation",
+        "augmentation_strength",
+    )
+    assert axes("validation = [0.0, 0.2]") == (
+        "width",
+        "validation",
+    )  # the criterion to stop is that of one of them
+    assert axes('augmentation = ["none"]', "augmentation_strength = [0.5, 1.0]") == ("width",)
+
+
 TWO_TASKS = TINY + TINY[TINY.index("[[grid]]") :].replace('"separable"', '"digits_rotations"').replace(
     "shape = [1, 4, 4], train_size = 60, test_size = 200", "train_size = 60"
 ).replace('["plain/mlp"]', '["plain/mlp", "plain/cnn", "plain/linear"]')
