@@ -127,6 +127,7 @@ def brought_up_to_date(
     check_folder(setup.run)
     with sole_driver(setup.run), Store(setup.run) as store:
         _same_suite(store, suite, setup.run)
+        _same_protocol(store, setup.run)
         store.set_meta("suite", {"name": suite.name, "version": suite.version, "text": suite.text})
         store.set_meta("plan", [cell.key for cell in plan])
         store.set_meta("proxies", _labelled(store, requests))
@@ -249,6 +250,18 @@ def _same_suite(store: Any, suite: Suite, folder: Path) -> None:
     raise GapbenchError(
         f"{folder} holds a run of {what}. Choose another folder with --out; nothing was changed."
     )
+
+
+def _same_protocol(store: Any, folder: Path) -> None:
+    from gapbench.population.plan import PROTOCOL, protocol_of
+
+    found = protocol_of(row.description for row in store.cells())
+    if found != PROTOCOL:
+        raise GapbenchError(
+            f"The networks of {folder} were trained by protocol {found} of an earlier gapbench, this one trains "
+            f"by protocol {PROTOCOL}: they are not of one population. Its board, submissions and audits go on "
+            "working; to train, choose another folder with --out. Nothing was changed."
+        )
 
 
 def _labelled(store: Any, requests: Sequence[ProxyRequest]) -> list[Any]:

@@ -25,6 +25,7 @@ def build_model(
     depth: int | None = None,
     dropout: float = 0.0,
     init_scale: float = 1.0,
+    activation: str = "default",
 ) -> nn.Module:
     """Build one network: float32, on the CPU, in training mode, freshly initialised from `seed` alone.
 
@@ -40,6 +41,8 @@ def build_model(
         dropout: probability in [0, 1); where it acts is said by `describe(name).dropout`. Stochastic depth is
             always off.
         init_scale: factor on all weights of linear and convolutional layers at initialisation.
+        activation: one of `describe(name).activation_choices`, where the family leaves a choice; `default` is the
+            first of them, or what the family has. The initial weights do not depend on it.
 
     Returns:
         A module that maps (n, *input_shape) to logits (n, num_classes). It is twice differentiable by double
@@ -48,7 +51,7 @@ def build_model(
     """
     from gapbench_models.construction import build
 
-    return build(name, width, input_shape, num_classes, seed, depth, dropout, init_scale)
+    return build(name, width, input_shape, num_classes, seed, depth, dropout, init_scale, activation)
 
 
 def parameter_count(

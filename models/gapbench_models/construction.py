@@ -25,9 +25,10 @@ def build(
     depth: int | None,
     dropout: float,
     init_scale: float,
+    activation: str = "default",
 ) -> nn.Module:
     """See `gapbench_models.build_model`."""
-    request = checked_request(name, width, input_shape, num_classes, depth, dropout)
+    request = checked_request(name, width, input_shape, num_classes, depth, dropout, activation)
     scale = checked_scale(init_scale)
     with _isolated(checked_seed(seed), "cpu"):
         net = _construct(request)

@@ -28,6 +28,7 @@ class ModelFamily:
         dropout: where dropout acts; None where the family has none.
         smallest_size: least height and width of the inputs, in pixels.
         builder: `module:function` that builds it.
+        activation_choices: what `activation` may be, the family's own first; empty where nothing else can be had.
     """
 
     name: str
@@ -41,6 +42,7 @@ class ModelFamily:
     dropout: str | None
     smallest_size: int
     builder: str
+    activation_choices: tuple[str, ...] = ()
 
     @property
     def supports_depth(self) -> bool:
@@ -76,6 +78,7 @@ def family(
     default_depth: int | None = None,
     dropout: str | None = "before the classifier",
     smallest_size: int = 4,
+    activation_choices: tuple[str, ...] = (),
     place: int = LAST,
 ) -> Declaration:
     """Declare the function below as the builder of a model family.
@@ -100,6 +103,7 @@ def family(
             dropout=dropout,
             smallest_size=smallest_size,
             builder="",  # known where the declaration stands
+            activation_choices=activation_choices,
         ),
         place,
     )

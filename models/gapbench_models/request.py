@@ -8,15 +8,20 @@ from dataclasses import dataclass
 from numbers import Integral, Real
 
 from gapbench_base.errors import ModelError
+from gapbench_base.suggestions import did_you_mean
 from gapbench_models.family import ModelFamily
 from gapbench_models.registry import describe
+
+DEFAULT_ACTIVATION = "default"
+"""What a family has where nothing is asked for."""
 
 
 @dataclass(frozen=True)
 class BuildRequest:
     """The checked arguments that a family's builder receives.
 
-    `depth` is None where the architecture's own depth is wanted.
+    `depth` is None where the architecture's own depth is wanted. `activation` is one of the family's choices, the
+    first of them by default; `default` where the family leaves no choice.
     """
 
     name: str
@@ -25,6 +30,7 @@ class BuildRequest:
     num_classes: int
     depth: int | None
     dropout: float
+    activation: str = "default"
 
     @property
     def channels(self) -> int:
@@ -44,6 +50,7 @@ def checked_request(
     num_classes: int,
     depth: int | None,
     dropout: float,
+    activation: str = "default",
 ) -> BuildRequest:
     """Check every argument against what the family can take. `ModelError` names the argument that it cannot."""
     family = describe(name)
@@ -58,6 +65,7 @@ def checked_request(
         num_classes=_checked_classes(family, num_classes),
         depth=_checked_depth(family, depth),
         dropout=_checked_dropout(family, dropout),
+        activation=checked_activation(family, activation),
     )
 
 
@@ -123,6 +131,33 @@ def _checked_dropout(family: ModelFamily, dropout: float) -> float:
     if dropout > 0 and not family.supports_dropout:
         raise ModelError(f"{family.name}: this family has no dropout, set dropout to 0, got {dropout!r}")
     return float(dropout)
+
+
+def checked_activation(family: ModelFamily, activation: str) -> str:
+    """The activation that a family is built with.
+
+    Returns:
+        One of its choices; `default` where it has none.
+
+    Raises:
+        ModelError: saying what it can take.
+    """
+    choices = family.activation_choices
+    if activation == DEFAULT_ACTIVATION:
+        return choices[0] if choices else DEFAULT_ACTIVATION
+    if not choices:
+        own = ", ".join(family.activations) or "none"
+        raise ModelError(
+            f"{family.name}: the activations of this family are fixed ({own}), leave activation out or set it to "
+            f"{DEFAULT_ACTIVATION!r}, got {activation!r}"
+        )
+    if activation not in choices:
+        hint = did_you_mean(activation, choices)
+        raise ModelError(
+            f"{family.name}: activation must be {DEFAULT_ACTIVATION} or one of {', '.join(choices)}, got "
+            f"{activation!r}.{hint}"
+        )
+    return activation
 
 
 def _is_integer(value: object) -> bool:

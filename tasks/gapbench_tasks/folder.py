@@ -1,8 +1,9 @@
-"""Find, verify and fetch CIFAR-10 and MNIST in a data folder.
+"""Find, verify and fetch CIFAR-10, CIFAR-100, MNIST and SVHN in a data folder.
 
 Two layouts are read: torchvision's own (what `gapbench fetch` writes), checked file by file against the
-published md5 sums, and a single `cifar10.npz` / `mnist.npz` (x_train, y_train, x_test, y_test as uint8) for
-machines without internet. An npz whose content is not the official set is used, but marked `unofficial`.
+published md5 sums, and a single `cifar10.npz`, `cifar100.npz`, `mnist.npz` or `svhn.npz` (x_train, y_train, x_test,
+y_test as uint8) for machines without internet. An npz whose content is not known to be the official set is used,
+but marked `unofficial`.
 """
 
 from __future__ import annotations
@@ -28,14 +29,42 @@ Array = NDArray[np.uint8]
 
 @dataclass(frozen=True)
 class PublishedSet:
-    """What is known of a published data set: the arrays' fingerprint and shape, and its files."""
+    """What is known of a published data set.
+
+    Attributes:
+        title: its name.
+        image_shape: of one image.
+        fingerprint: of the official arrays; None where it is not known, so that no npz can be told to be official.
+        folder: where torchvision puts it, below the data folder; empty for the data folder itself.
+        files: (path below the folder, md5) of each file.
+        npz: the file of the other layout.
+        dataset: torchvision's class.
+        classes: how many there are.
+        splits: what torchvision's class takes for the training and for the test set.
+        whole: whether downloading one split downloads both.
+    """
 
     title: str
     image_shape: tuple[int, ...]
-    fingerprint: str
+    fingerprint: str | None
     folder: str
-    files: tuple[tuple[str, str], ...]  # (path below the folder, md5)
+    files: tuple[tuple[str, str], ...]
     npz: str
+    dataset: str
+    classes: int = 10
+    splits: tuple[tuple[str, object], tuple[str, object]] = (("train", True), ("train", False))
+    whole: bool = True
+
+    @property
+    def layout(self) -> str:
+        """Torchvision's layout below the data folder, in words."""
+        return f"{self.folder}/" if self.folder else " and ".join(file for file, _ in self.files)
+
+    def place(self, folder: Path) -> str:
+        """What is to be removed of a data folder to be rid of torchvision's files, in words."""
+        if self.folder:
+            return str(folder / self.folder)
+        return " and ".join(str(folder / file) for file, _ in self.files)
 
 
 SOURCES = {
@@ -54,6 +83,21 @@ SOURCES = {
             ("batches.meta", "5ff9c542aee3614f3951f8cda6e48888"),
         ),
         npz="cifar10.npz",
+        dataset="CIFAR10",
+    ),
+    "cifar100": PublishedSet(
+        title="CIFAR-100",
+        image_shape=(32, 32, 3),
+        fingerprint=None,
+        folder="cifar-100-python",
+        files=(
+            ("train", "16019d7e3df5f24257cddd939b257f8d"),
+            ("test", "f0ef6b0ae62326f3e7ffdfab6717acfc"),
+            ("meta", "7973b15100ade9c7d40fb424638fde48"),
+        ),
+        npz="cifar100.npz",
+        dataset="CIFAR100",
+        classes=100,
     ),
     "mnist": PublishedSet(
         title="MNIST",
@@ -67,6 +111,21 @@ SOURCES = {
             ("t10k-labels-idx1-ubyte", "27ae3e4e09519cfbb04c329615203637"),
         ),
         npz="mnist.npz",
+        dataset="MNIST",
+    ),
+    "svhn": PublishedSet(
+        title="SVHN",
+        image_shape=(32, 32, 3),
+        fingerprint=None,
+        folder="",
+        files=(
+            ("train_32x32.mat", "e26dedcc434d2e4c54c9b2d4a06d8373"),
+            ("test_32x32.mat", "eb5a983be6a315427106f1b164d9cef3"),
+        ),
+        npz="svhn.npz",
+        dataset="SVHN",
+        splits=(("split", "train"), ("split", "test")),
+        whole=False,
     ),
 }
 
@@ -111,11 +170,13 @@ def _load_images(name: str, folder_name: str) -> RawImages:
     source, folder = SOURCES[name], Path(folder_name)
     if any((folder / source.folder / file).exists() for file, _ in source.files):
         arrays = _read_torchvision(name, source, folder)
-    elif (folder / source.npz).exists():
+        official = source.fingerprint in (None, fingerprint(**arrays))  # every md5 is the published one
+        return RawImages(**arrays, official=official)
+    if (folder / source.npz).exists():
         arrays = _read_npz(source, folder / source.npz)
     else:
         raise TaskError(
-            f"{source.title} was not found: looked in the folder {folder} for {source.folder}/ "
+            f"{source.title} was not found: looked in the folder {folder} for {source.layout} "
             f"(torchvision's layout) and for {source.npz}. Fetch it with\n"
             f"    gapbench fetch {name} --data {folder}\n"
             "or name the folder that has it with --data FOLDER or the environment variable GAPBENCH_DATA."
@@ -128,7 +189,7 @@ def _read_torchvision(name: str, source: PublishedSet, folder: Path) -> dict[str
         path = folder / source.folder / file
         if not path.exists():
             raise TaskError(
-                f"{source.title} is incomplete: the file {path} is missing. Remove {folder / source.folder} "
+                f"{source.title} is incomplete: the file {path} is missing. Remove {source.place(folder)} "
                 f"and fetch it again with\n    gapbench fetch {name} --data {folder}"
             )
         with path.open("rb") as stream:
@@ -136,18 +197,25 @@ def _read_torchvision(name: str, source: PublishedSet, folder: Path) -> dict[str
         if found != expected:
             raise TaskError(
                 f"{source.title} is corrupt: {path} has md5 {found}, the published file has {expected}. "
-                f"Remove {folder / source.folder} and fetch it again with\n"
+                f"Remove {source.place(folder)} and fetch it again with\n"
                 f"    gapbench fetch {name} --data {folder}"
             )
+    arrays: dict[str, Array] = {}
+    for (option, value), suffix in zip(source.splits, ("train", "test")):
+        data = _torchvision_class(source)(str(folder), **{option: value}, download=False)
+        images = np.asarray(data.data, dtype=np.uint8)
+        if images.shape[1:] != source.image_shape:  # SVHN's have the channels first
+            images = np.ascontiguousarray(images.transpose(0, 2, 3, 1))
+        arrays[f"x_{suffix}"] = images
+        targets = data.targets if hasattr(data, "targets") else data.labels
+        arrays[f"y_{suffix}"] = np.asarray(targets, dtype=np.uint8)
+    return arrays
+
+
+def _torchvision_class(source: PublishedSet) -> Any:
     import torchvision.datasets
 
-    kind = {"cifar10": torchvision.datasets.CIFAR10, "mnist": torchvision.datasets.MNIST}[name]
-    arrays: dict[str, Array] = {}
-    for train, suffix in ((True, "train"), (False, "test")):
-        data = kind(str(folder), train=train, download=False)
-        arrays[f"x_{suffix}"] = np.asarray(data.data, dtype=np.uint8)
-        arrays[f"y_{suffix}"] = np.asarray(data.targets, dtype=np.uint8)
-    return arrays
+    return getattr(torchvision.datasets, source.dataset)
 
 
 def _read_npz(source: PublishedSet, path: Path) -> dict[str, Array]:
@@ -169,10 +237,10 @@ def _read_npz(source: PublishedSet, path: Path) -> dict[str, Array]:
                 f"{path}: x_{suffix} has dtype {x.dtype} and shape {x.shape}, expected uint8 and "
                 f"(n, {', '.join(map(str, source.image_shape))})."
             )
-        if y.dtype != np.uint8 or y.shape != (len(x),) or len(y) == 0 or y.max() > 9:
+        if y.dtype != np.uint8 or y.shape != (len(x),) or len(y) == 0 or y.max() >= source.classes:
             raise TaskError(
-                f"{path}: y_{suffix} must be uint8, one class from 0 to 9 for each of the {len(x)} images of "
-                f"x_{suffix}; it has dtype {y.dtype} and shape {y.shape}."
+                f"{path}: y_{suffix} must be uint8, one class from 0 to {source.classes - 1} for each of "
+                f"the {len(x)} images of x_{suffix}; it has dtype {y.dtype} and shape {y.shape}."
             )
     return {key: arrays[key] for key in sorted(wanted)}
 
@@ -183,7 +251,7 @@ def _sha256(path: Path) -> str:
 
 
 def fetch(name: str, data_dir: str | os.PathLike[str] | None = None) -> Path:
-    """Download a set with torchvision, verify it, and move it into the data folder in one step.
+    """Download a set with torchvision, verify it, and move it into the data folder, in one step if in a folder.
 
     Does nothing if the set is there and sound.
 
@@ -199,23 +267,29 @@ def fetch(name: str, data_dir: str | os.PathLike[str] | None = None) -> Path:
     if find_data(folder)[name] == "torchvision":
         _read_torchvision(name, source, folder)
         return folder
-    import torchvision.datasets
-
-    kind = {"cifar10": torchvision.datasets.CIFAR10, "mnist": torchvision.datasets.MNIST}[name]
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".fetch-", dir=folder) as partial:
-            kind(partial, train=True, download=True)
+            for option, value in source.splits[:1] if source.whole else source.splits:
+                _torchvision_class(source)(partial, **{option: value}, download=True)
             _read_torchvision(name, source, Path(partial))
-            target = folder / source.folder
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.rmtree(target, ignore_errors=True)
-            os.replace(Path(partial) / source.folder, target)
+            _move(source, Path(partial), folder)
     except TaskError:
         raise
     except (OSError, RuntimeError) as error:
         raise TaskError(
             f"{source.title} could not be downloaded into {folder}: {error}. On a machine without internet, "
-            f"copy torchvision's folder {source.folder}/ or a file {source.npz} there."
+            f"copy torchvision's {source.layout} or a file {source.npz} there."
         ) from error
     return folder
+
+
+def _move(source: PublishedSet, partial: Path, folder: Path) -> None:
+    if not source.folder:  # never the data folder itself
+        for file, _ in source.files:
+            os.replace(partial / file, folder / file)
+        return
+    target = folder / source.folder
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(target, ignore_errors=True)
+    os.replace(partial / source.folder, target)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import os
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,13 +11,59 @@ from numpy.typing import NDArray
 
 from gapbench_base.errors import TaskError
 from gapbench_base.seeds import named_generator
+from gapbench_tasks.folder import SOURCES, load_images
 from gapbench_tasks.selection import noisy_labels, stratified_subset
-from gapbench_tasks.task import Split, Task, fingerprint
+from gapbench_tasks.task import Split, Task, Upright, fingerprint
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 Range = tuple[float, float]
+
+
+def published_task(
+    name: str,
+    data_dir: str | os.PathLike[str] | None,
+    *,
+    mean: tuple[float, ...],
+    std: tuple[float, ...],
+    train_size: int,
+    label_noise: float,
+    seed: int,
+) -> Task:
+    """A task of a published set of images as they are, protocol version 1.
+
+    Args:
+        name: of the task and of the set; it also names the random draws.
+        data_dir: the data folder.
+        mean: subtracted from pixels in [0, 1], by channel.
+        std: by which the difference is divided.
+        train_size: size of the stratified training subset.
+        label_noise: share of wrong training labels.
+        seed: of the data.
+
+    Returns:
+        A stratified seeded training subset of the training images, and the full test set.
+    """
+    images, classes = load_images(name, data_dir), SOURCES[name].classes
+    chosen = stratified_subset(images.y_train, train_size, name, seed)
+    labels = noisy_labels(images.y_train[chosen].astype(np.int64), label_noise, classes, name, seed)
+    test_labels = images.y_test.astype(np.int64)
+    height, width, channels = images.x_train.shape[1:]
+    return Task(
+        name=name,
+        version=1,
+        train=image_split(images.x_train[chosen], labels, mean, std),
+        test=image_split(images.x_test, test_labels, mean, std),
+        num_classes=classes,
+        input_shape=(channels, height, width),
+        fingerprint=fingerprint(
+            x_train=images.x_train[chosen], y_train=labels, x_test=images.x_test, y_test=test_labels
+        ),
+        source="official" if images.official else "unofficial",
+        options={"train_size": train_size, "label_noise": label_noise, "seed": seed},
+        black=black(mean, std),
+    )
 
 
 def rotated_task(
@@ -31,6 +79,7 @@ def rotated_task(
     seed: int,
     angles: Range,
     test_angles: Range | None,
+    test_copies: int = 1,
 ) -> Task:
     """A task of images that are each at one fixed angle, protocol version 1.
 
@@ -46,21 +95,32 @@ def rotated_task(
         seed: of the data.
         angles: (low, high) in degrees, of training images.
         test_angles: of test images; as `angles` by default.
+        test_copies: at how many angles each test image stands in the test set: all images once, then all at their
+            second angle, and so on, so that the test sets of fewer copies are the beginning.
 
     Returns:
         The task; its fingerprint is of pixels, labels and angles.
+
+    Raises:
+        TaskError: angles or a number of copies that cannot be.
     """
+    import torch
+
     x_train, y_train, x_test, y_test = arrays
+    if test_copies < 1:
+        raise TaskError(f"test_copies = {test_copies}: each test image is shown at least once.")
     angles = _angle_range("angles", angles)
     test_angles = angles if test_angles is None else _angle_range("test_angles", test_angles)
     # Angles belong to the images of the full set, so that subsets of one data seed stay nested.
     drawn_train = named_generator(name, "train_angles", seed).uniform(*angles, size=len(x_train))
-    drawn_test = named_generator(name, "test_angles", seed).uniform(*test_angles, size=len(x_test))
+    shown = torch.arange(len(x_test)).repeat(test_copies)
+    drawn_test = _test_angles((name, "test_angles", seed), test_angles, len(x_test), test_copies)
+    x_test, y_test = (np.concatenate([array] * test_copies) for array in (x_test, y_test))
     chosen = stratified_subset(y_train, train_size, name, seed)
     labels = noisy_labels(y_train[chosen].astype(np.int64), label_noise, 10, name, seed)
     test_labels = y_test.astype(np.int64)
     options: dict[str, Any] = {"train_size": train_size, "label_noise": label_noise, "seed": seed}
-    options |= {"angles": list(angles), "test_angles": list(test_angles)}
+    options |= {"angles": list(angles), "test_angles": list(test_angles), "test_copies": test_copies}
     return Task(
         name=name,
         version=1,
@@ -80,7 +140,14 @@ def rotated_task(
         options=options,
         shift=test_angles != angles,
         black=black(mean, std),
+        test_groups=shown if test_copies > 1 else None,
     )
+
+
+def _test_angles(names: tuple[object, ...], angles: Range, images: int, copies: int) -> NDArray[np.float64]:
+    """Angles of all images once, then of all a second time, and so on; fewer copies are the beginning."""
+    drawn = [names, *((*names, "copy", copy) for copy in range(1, copies))]
+    return np.concatenate([named_generator(*own).uniform(*angles, size=images) for own in drawn])
 
 
 def _angle_range(option: str, angles: Range) -> Range:
@@ -106,15 +173,36 @@ def image_split(
     scale: float = 255.0,
     degrees: NDArray[np.float64] | None = None,
 ) -> Split:
-    """Preprocessed images: divided by `scale`, rotated by `degrees` (n,), normalised by channel."""
+    """Preprocessed images: divided by `scale`, rotated by `degrees` (n,), normalised by channel.
+
+    Returns:
+        The split; of rotated images it knows what they were before.
+    """
+    import torch
+
+    turns = None if degrees is None else torch.from_numpy(degrees)
+    images = _preprocessed(pixels, mean, std, scale, turns)
+    upright = None
+    if turns is not None:
+        upright = Upright(functools.partial(_preprocessed, pixels, mean, std, scale), turns)
+    return Split.turned(images, torch.from_numpy(labels.copy()), upright)
+
+
+def _preprocessed(
+    pixels: NDArray[np.uint8],
+    mean: tuple[float, ...],
+    std: tuple[float, ...],
+    scale: float,
+    degrees: Tensor | None = None,
+) -> Tensor:
     import torch
 
     from gapbench_tasks.rotation import rotate
 
     pixels = pixels[:, None] if pixels.ndim == 3 else pixels.transpose(0, 3, 1, 2)
-    images: Tensor = torch.from_numpy(np.ascontiguousarray(pixels)).to(torch.float32) / scale
+    images = torch.from_numpy(np.ascontiguousarray(pixels)).to(torch.float32) / scale
     if degrees is not None:
-        images = rotate(images, torch.from_numpy(degrees))
+        images = rotate(images, degrees)
     shape = (1, -1, 1, 1)
     images = (images - torch.tensor(mean).reshape(shape)) / torch.tensor(std).reshape(shape)
-    return Split(images.contiguous(), torch.from_numpy(labels.copy()))
+    return images.contiguous()

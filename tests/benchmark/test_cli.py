@@ -75,7 +75,7 @@ def test_lists_agree_in_text_and_json(kind):
 
 def test_info_names_versions_and_data(tmp_path):
     data = json.loads(gapbench("info", "--json", "--data", tmp_path).stdout)
-    assert data["data"] == {"cifar10": "missing", "mnist": "missing"}
+    assert data["data"] == dict.fromkeys(["cifar10", "cifar100", "mnist", "svhn"], "missing")
     assert data["versions"]["torch"] != "not installed"
     text = gapbench("info", "--data", tmp_path).stdout
     assert f"gapbench fetch mnist --data {tmp_path}" in text

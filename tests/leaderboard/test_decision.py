@@ -24,6 +24,13 @@ from gapbench_leaderboard.scoring.decision.gates import (
 )
 from gapbench_leaderboard.scoring.decision.resolution import overall, resolution_of, survivorship_of
 from gapbench_leaderboard.scoring.decision.tree import Kept, Resolution, Stratum
+from gapbench_leaderboard.statistics.noise import (
+    BinomialNoise,
+    JointNoise,
+    ScaledNoise,
+    SeveralTestSets,
+    TestNoise,
+)
 from leaderboard.board_cases import AWKWARD, STATES, board, scored
 from leaderboard.chromium import CHROMIUM, browser, needs_browser
 
@@ -69,6 +76,39 @@ def test_spread_noise_seeds_and_shares_of_a_grid_have_their_closed_forms() -> No
     assert first.shares["rate"] == pytest.approx(rate / (wide + rate))
     assert second.between_seeds == pytest.approx(0.02 / math.sqrt(2))
     assert second.spread == pytest.approx(0, abs=1e-12)
+
+
+def noises() -> dict[str, TestNoise]:
+    random = np.random.default_rng(0)
+    wrong = random.random((3, 120)) < np.array([[0.1], [0.3], [0.6]])
+    binomial = BinomialNoise(np.array([0.1, 0.5, 0.0]), np.array([50, 100, 70]))
+    some, other = JointNoise(wrong[:2]), JointNoise(wrong[2:, :40])
+    return {
+        "binomial": binomial,
+        "joint": JointNoise(wrong),
+        "images": JointNoise(wrong, groups=np.repeat(np.arange(30), 4)),
+        "scaled": ScaledNoise(binomial, np.array([1.0, -0.5, 2.0])),
+        "several": SeveralTestSets((some, other), (np.array([0, 2]), np.array([1]))),
+    }
+
+
+@pytest.mark.parametrize("kind", list(noises()))
+def test_the_deviation_is_that_of_draws(kind: str) -> None:
+    noise = noises()[kind]
+    drawn = noise.draw(np.random.default_rng(1), 20_000)
+    np.testing.assert_allclose(noise.deviation(), drawn.std(axis=0), rtol=0.03)
+
+
+def test_examples_that_show_one_image_are_no_independent_noise() -> None:
+    table = grid()
+    wrong = np.zeros(400, dtype=bool)
+    wrong[:80] = True  # a fifth, in whole images of four
+    bits = dict.fromkeys(table["cell"], ~wrong)
+    groups = dict.fromkeys(table["cell"], np.arange(400) // 4)
+    single = decide(table, nothing(), ["width"], correctness=bits)
+    fours = decide(table, nothing(), ["width"], correctness=bits, test_groups=groups)
+    assert single.strata[0].noise == pytest.approx(0.02)
+    assert fours.strata[0].noise == pytest.approx(0.04)
 
 
 def test_problems_are_strata_of_their_own() -> None:
@@ -225,7 +265,7 @@ def test_every_file_of_a_board_says_the_same(tmp_path: Path) -> None:
     names = [*STATES, "a|b", "<img src=x onerror=alert(1)>"]
     given = board(tmp_path, ("one", "two"), 16, 2, names)
     said = json.loads((tmp_path / "data.json").read_text())["decision"]
-    found = decide(given["population"], given["scores"], given["axes"], planned=70)
+    found = decide(given["population"], given["scores"], given["axes"], planned=70)  # none was given
     assert [gate["words"] for gate in said["gates"]] == [gate.words for gate in found.gates]
     assert said["resolution"]["half_width"] == found.resolution.half_width
     markdown = (tmp_path / "board.md").read_text()

@@ -227,6 +227,29 @@ def test_correctness_of_the_test_examples_replaces_independent_noise() -> None:
         score_population(table, measured, correctness=dict(list(bits.items())[1:]), **options)
 
 
+def test_copies_of_test_images_count_as_images() -> None:
+    """Ceilings are those of a test set of the images, each once, and so are sizes; the headline stays."""
+    random = np.random.default_rng(5)
+    table = population().assign(test_size=60)
+    once = random.random((len(table), 60)) < (0.3 + table["gap"].to_numpy())[:, None]
+    table["test_error"] = once.mean(axis=1)
+    table["gap"] = table["test_error"]
+    measured = measurements(table, x=table["gap"] + 0.02 * random.standard_normal(len(table)))
+    options = {"axes": AXES, "replicates": 40, "pair_replicates": 30, "prediction_replicates": 2}
+    copied = table.assign(test_size=300)
+    bits = {cell: np.tile(~row, 5) for cell, row in zip(table["cell"], once)}
+    groups = {cell: np.tile(np.arange(60), 5) for cell in table["cell"]}
+    expected = score_population(
+        table, measured, correctness={c: ~row for c, row in zip(table["cell"], once)}, **options
+    )
+    found = score_population(copied, measured, correctness=bits, test_groups=groups, **options)
+    kept = ~expected["estimator"].isin(["unlikely"])
+    pd.testing.assert_frame_equal(found[kept], expected[kept], rtol=1e-5)
+    naive = score_population(copied, measured, correctness=bits, **options)
+    assert value_of(naive, "", "ceiling_network") > value_of(found, "", "ceiling_network") + 0.05
+    assert value_of(naive, "x", "tau") == value_of(found, "x", "tau")
+
+
 def test_repeated_measurements_give_repeatability_and_nothing_else(scored) -> None:
     table, scores = scored
     first = measurements(table, noisy=table["noisy"].to_numpy()).assign(repeat=0)

@@ -30,7 +30,12 @@ from gapbench_leaderboard.statistics import (
 )
 from gapbench_leaderboard.statistics.calibration import calibration_replicates, isotonic_curve
 from gapbench_leaderboard.statistics.incremental import incremental_replicates, proxy_features
-from gapbench_leaderboard.statistics.noise import BinomialNoise, JointNoise, joint_noise, noise_by_size
+from gapbench_leaderboard.statistics.noise import (
+    BinomialNoise,
+    JointNoise,
+    joint_noise,
+    noise_by_size,
+)
 from gapbench_leaderboard.statistics.pairs import count_pairs, lay_out, order_of
 from gapbench_leaderboard.statistics.regression import cross_fitted, design, folds_of
 

@@ -178,3 +178,40 @@ def test_plain_weights_have_the_documented_variances() -> None:
     linear = build_model("plain/linear", 1, (3, 32, 32), 10)
     assert [type(module) for module in linear.children()] == [nn.Flatten, nn.Linear]
     assert linear(torch.zeros(2, 3, 32, 32)).abs().max() == 0
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_an_activation_changes_the_nonlinearity_and_no_weight(name: str) -> None:
+    choices = describe(name).activation_choices
+    if not choices:
+        with pytest.raises(ValueError, match=f"{name}: the activations of this family are fixed"):
+            build_model(name, 1 / 4, (1, 8, 8), 3, activation="gelu")
+        return
+    assert describe(name).activations == choices[:1]
+    default = build_model(name, 1 / 4, (1, 8, 8), 3, seed=0)
+    for activation in choices:
+        net = build_model(name, 1 / 4, (1, 8, 8), 3, seed=0, activation=activation)
+        kinds = {type(m).__name__.lower() for m in net.modules() if type(m).__module__.endswith("activation")}
+        assert kinds == {activation}
+        assert all(torch.equal(p, q) for p, q in zip(net.parameters(), default.parameters()))
+        assert list(net.state_dict()) == list(default.state_dict())
+
+
+@pytest.mark.parametrize("activation", ["relu", "gelu", "tanh", "silu"])
+def test_an_mlp_is_its_layers_with_the_activation_between_them(activation: str) -> None:
+    net = build_model("plain/mlp", 1 / 4, (1, 4, 4), 3, seed=0, depth=1, activation=activation).double()
+    x = torch.randn(5, 1, 4, 4, dtype=torch.float64)
+    w, b, v, c = net.parameters()
+    z = x.flatten(1) @ w.T + b
+    phi = {
+        "relu": z.clamp(min=0),
+        "gelu": 0.5 * z * (1 + torch.erf(z / 2**0.5)),
+        "tanh": (z.exp() - (-z).exp()) / (z.exp() + (-z).exp()),
+        "silu": z / (1 + (-z).exp()),
+    }[activation]
+    torch.testing.assert_close(net(x), phi @ v.T + c, rtol=1e-12, atol=1e-12)
+
+
+def test_an_activation_that_there_is_not_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"activation must be default or one of relu, .*Did you mean 'gelu'"):
+        build_model("plain/cnn", 1 / 4, (1, 8, 8), 3, activation="gellu")

@@ -33,6 +33,55 @@ def test_unknown_task_names_the_near_one():
         load_task("cifar_10")
 
 
+class TestCopies:
+    def test_one_copy_is_what_was_before(self):
+        assert (
+            load_task("digits_rotations").fingerprint
+            == load_task("digits_rotations", test_copies=1).fingerprint
+            == "b38937a43443cbdbbe03953e32bb005177b99b8a9a729b5f5a08305962ea11c6"
+        )
+        assert load_task("digits_rotations").test_groups is None
+
+    def test_each_image_stands_at_so_many_fixed_angles(self):
+        one, three, four = (
+            load_task("digits_rotations", train_size=30, seed=2, test_copies=n) for n in (1, 3, 4)
+        )
+        assert len(three.test) == 3 * 997
+        assert torch.equal(three.test.inputs[:997], one.test.inputs)
+        assert torch.equal(four.test.inputs[: 3 * 997], three.test.inputs)
+        assert torch.equal(three.train.inputs, one.train.inputs)
+        assert torch.equal(three.test_groups, torch.arange(997).repeat(3))
+        assert torch.equal(three.test.targets, one.test.targets[three.test_groups])
+        assert len({one.fingerprint, three.fingerprint, four.fingerprint}) == 3
+        again = load_task("digits_rotations", train_size=30, seed=2, test_copies=3)
+        assert three.fingerprint == again.fingerprint
+        assert three.options["test_copies"] == 3
+        # the same images, at other angles: uniform ones
+        upright = three.test.upright
+        assert torch.equal(upright.images[:997], upright.images[997 : 2 * 997])
+        degrees = upright.degrees.reshape(3, 997)
+        assert np.abs(np.corrcoef(degrees.numpy())[np.triu_indices(3, 1)]).max() < 0.15
+        assert float(degrees.min()) >= 0
+        assert float(degrees.max()) < 360
+        assert float((degrees.mean(1) - 180).abs().max()) < 5 * 360 / (12 * 997) ** 0.5
+
+    def test_angles_of_the_test_images_are_kept_to(self):
+        task = load_task("digits_rotations", test_angles=(10, 20), test_copies=2)
+        assert task.shift
+        assert float(task.test.upright.degrees.min()) >= 10
+        assert float(task.test.upright.degrees.max()) < 20
+
+    def test_mnist_has_them_too(self, tmp_path):
+        small_npz(tmp_path, "mnist")
+        task = load_task("mnist_rotations", tmp_path, train_size=20, test_copies=2)
+        assert len(task.test) == 40
+        assert torch.equal(task.test_groups, torch.arange(20).repeat(2))
+
+    def test_none_is_refused(self):
+        with pytest.raises(TaskError, match="test_copies = 0"):
+            load_task("digits_rotations", test_copies=0)
+
+
 class TestDigits:
     def test_protocol(self):
         task = load_task("digits_rotations")
@@ -94,7 +143,7 @@ class TestFolder:
 
     def test_npz_is_read_and_marked_unofficial(self, tmp_path):
         arrays = small_npz(tmp_path)
-        assert find_data(tmp_path) == {"cifar10": "npz", "mnist": "missing"}
+        assert find_data(tmp_path) == dict.fromkeys(SOURCES, "missing") | {"cifar10": "npz"}
         task = load_task("cifar10", tmp_path, train_size=60)
         assert task.source == "unofficial"
         mean = torch.tensor([0.4914, 0.4822, 0.4465]).reshape(3, 1, 1)

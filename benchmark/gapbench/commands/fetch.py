@@ -8,7 +8,7 @@ import click
 
 
 @click.command("fetch")
-@click.argument("name", type=click.Choice(["cifar10", "mnist", "all"]))
+@click.argument("name", type=click.Choice(["cifar10", "cifar100", "mnist", "svhn", "all"]))
 @click.option("--data", "data_dir", type=click.Path(path_type=Path), help="Data folder (or GAPBENCH_DATA).")
 def fetch_command(name: str, data_dir: Path | None) -> None:
     """Download NAME into the data folder with torchvision and verify every file.

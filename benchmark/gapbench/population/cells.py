@@ -16,7 +16,7 @@ from gapbench_base.errors import DiskFull, GapbenchError
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-    from gapbench.population.training import Trained
+    from gapbench.population.course import Trained
     from gapbench_tasks import Task
 
 
@@ -58,6 +58,7 @@ def saved_cell(
     """
     import numpy as np
 
+    from gapbench.runs.image_groups import packed
     from gapbench.runs.weights import save_weights, state_of, weights_path
 
     path = weights_path(setup.run, job.cell)
@@ -83,6 +84,7 @@ def saved_cell(
         shift=int(task.shift),
         train_correct=np.packbits(trained.train.correct.numpy()).tobytes(),
         test_correct=np.packbits(trained.test.correct.numpy()).tobytes(),
+        test_groups=None if task.test_groups is None else packed(task.test_groups.numpy()),
         weights_sha256=sha256,
         weights_bytes=size,
     )

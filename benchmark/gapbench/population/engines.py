@@ -204,7 +204,7 @@ class _Loop(_Way):
             for index in self.chosen:
                 for group in optimizer.param_groups:
                     group["lr"] = course.rate(index)
-                inputs, targets = course.inputs(parts[index]), course.train_split.targets[parts[index]]
+                inputs, targets = course.batch(parts[index])
                 step(member.model, optimizer, mean_loss(member.model, inputs, targets), member.values)
 
 

@@ -12,12 +12,27 @@ from gapbench_tasks import Task, load_task
 
 
 @functools.lru_cache(maxsize=3)
+def _parted(name: str, data_dir: str | None, options: str, share: float) -> Task:
+    from gapbench.population.holdout import parted
+
+    return parted(_task(name, data_dir, options), share)
+
+
+@functools.lru_cache(maxsize=3)
 def _task(name: str, data_dir: str | None, options: str) -> Task:
     return load_task(name, data_dir, **json.loads(options))
 
 
 def task_of(configuration: Configuration, data_dir: str | None) -> Task:
-    """The configuration's task, cached."""
+    """The configuration's task, cached; its training set holds what is trained on alone."""
+    share = configuration.training.validation
+    if not share:
+        return _whole(configuration, data_dir)
+    options = json.dumps(load_options(configuration), sort_keys=True)
+    return _parted(configuration.task, data_dir, options, share)
+
+
+def _whole(configuration: Configuration, data_dir: str | None) -> Task:
     return _task(configuration.task, data_dir, json.dumps(load_options(configuration), sort_keys=True))
 
 
@@ -28,7 +43,7 @@ def facts_source(data_dir: str | None) -> Callable[[Configuration], TaskFacts]:
     def facts_of(configuration: Configuration) -> TaskFacts:
         key = json.dumps([configuration.task, load_options(configuration)], sort_keys=True)
         if key not in cache:
-            task = task_of(configuration, data_dir)
+            task = _whole(configuration, data_dir)
             cache[key] = TaskFacts(
                 version=task.version,
                 fingerprint=task.fingerprint,

@@ -125,13 +125,25 @@ class LayerStack:
         """Give `model` the state of network `index`."""
         self.parameters.write(index, model)
 
+    def values(self, index: int) -> dict[str, Tensor]:
+        """Copies of the parameters of network `index`, by name."""
+        return self.parameters.values(index)
+
     def gradient(self, inputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-        """Losses (count,) and their gradients (count, size) on inputs (count, b, ...) and targets (count, b)."""
+        """Losses and their gradients; inputs (count, b, ...), targets of `stacking.Stack`.
+
+        Returns:
+            (count,) and (count, size).
+        """
         inputs = inputs.flatten(2)
         work = self._work(inputs.shape[1])
         logs = torch.log_softmax(self._forward(inputs, work.outputs), 2)
-        losses = _mean_losses(logs, targets)
-        work.seed.zero_().scatter_(2, targets.unsqueeze(2), -1.0 / inputs.shape[1])
+        if targets.is_floating_point():
+            losses = torch.stack([-(part * own).sum() / len(part) for part, own in zip(logs, targets)])
+            torch.mul(targets, -1.0 / inputs.shape[1], out=work.seed)
+        else:
+            losses = _mean_losses(logs, targets)
+            work.seed.zero_().scatter_(2, targets.unsqueeze(2), -1.0 / inputs.shape[1])
         back = work.gradients[-1]
         back.copy_(torch._log_softmax_backward_data(work.seed, logs, 2, logs.dtype))
         for index in range(len(self.layers) - 1, -1, -1):

@@ -32,6 +32,7 @@ def untrained(configuration: Configuration, seed: int, task: Task) -> nn.Module:
         depth=values.depth,
         dropout=values.dropout,
         init_scale=values.init_scale,
+        activation=values.activation,
     )
 
 
@@ -59,6 +60,7 @@ def trained_networks(
             task.num_classes,
             0,
             depth=configuration.training.depth,
+            activation=configuration.training.activation,
         )
         network.load_state_dict(state)
         networks.append(network.to(device).eval())

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from gapbench.suites.hyperparameters import Hyperparameters
@@ -12,7 +13,9 @@ from gapbench_base.errors import GapbenchError
 from gapbench_base.keys import content_key
 from gapbench_base.seeds import named_seed
 
-PROTOCOL = 1  # of everything between a suite's text and a trained network
+PROTOCOL = 2
+"""Of everything between a suite's text and a trained network. By 1, training went on to the end of the epoch in
+which its criterion was found to be met, and augmented rotations interpolated turned images a second time."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,7 @@ class Cell:
         return named_seed("cell", self.key)
 
 
-def describe(configuration: Configuration, facts: TaskFacts) -> dict[str, object]:
+def describe(configuration: Configuration, facts: TaskFacts, protocol: int = PROTOCOL) -> dict[str, object]:
     """A cell's complete description as plain JSON values.
 
     Hyper-parameters at their default are left out, so that an axis added later changes no key of before.
@@ -60,7 +63,7 @@ def describe(configuration: Configuration, facts: TaskFacts) -> dict[str, object
         if getattr(configuration.training, field.name) != getattr(defaults, field.name)
     }
     return {
-        "protocol": PROTOCOL,
+        "protocol": protocol,
         "task": {
             "name": configuration.task,
             "version": facts.version,
@@ -74,13 +77,28 @@ def describe(configuration: Configuration, facts: TaskFacts) -> dict[str, object
     }
 
 
-def plan(suite: Suite, facts_of: Callable[[Configuration], TaskFacts]) -> list[Cell]:
+def plan(
+    suite: Suite, facts_of: Callable[[Configuration], TaskFacts], protocol: int = PROTOCOL
+) -> list[Cell]:
     """All cells of a suite, in the order in which they are trained (see `balanced`)."""
     cells = []
     for configuration in suite.configurations:
-        description = describe(configuration, facts_of(configuration))
+        description = describe(configuration, facts_of(configuration), protocol)
         cells.append(Cell(content_key(description), configuration, description))
     return balanced(cells)
+
+
+def protocol_of(descriptions: Iterable[str]) -> int:
+    """The number of the protocol by which networks were trained, of their stored descriptions (JSON).
+
+    Returns:
+        `PROTOCOL` if there are none.
+    """
+    for text in descriptions:
+        found = json.loads(text)
+        if isinstance(found, dict) and isinstance(found.get("protocol"), int):
+            return int(found["protocol"])
+    return PROTOCOL
 
 
 def check_sizes(suite: Suite, facts_of: Callable[[Configuration], TaskFacts]) -> None:

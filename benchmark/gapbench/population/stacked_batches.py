@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
+from gapbench.population.course import Course
 from gapbench.population.stacked_parameters import LINE, out_of_memory, padded
-from gapbench.population.training import Course
 
 
 class StackedBatches:
@@ -26,6 +26,7 @@ class StackedBatches:
             for c in courses
         )
         self._as_stored = all(course.given_as_stored for course in courses)
+        self._soft = first.values.soft_targets
         self._buffers: dict[int, Tensor] = {}
         self._stored: list[Tensor] = []
         if self._as_stored:  # flattening is a view, but where the memory format is another
@@ -36,9 +37,10 @@ class StackedBatches:
         self.errors: dict[int, Exception] = {}
 
     def epoch(self, only: Sequence[int] | None = None) -> Iterator[tuple[int, Tensor, Tensor]]:
-        """Index, inputs (count, b, c, h, w) and targets (count, b) of the mini-batches of the next epoch in turn.
+        """Index, inputs (count, b, c, h, w) and targets of the mini-batches of the next epoch in turn.
 
-        `only` chooses mini-batches by their index.
+        Targets are labels (count, b), or probabilities (count, b, classes) where the courses have those. `only`
+        chooses mini-batches by their index.
 
         Yields:
             One mini-batch of each network; the tensors are overwritten by the next.
@@ -48,9 +50,9 @@ class StackedBatches:
         parts = torch.stack(orders).tensor_split(self.courses[0].batches, dim=1)
         for index, (chosen, labels) in enumerate(zip(parts, targets.tensor_split(len(parts), dim=1))):
             if only is None or index in only:
-                yield index, self._inputs(chosen), labels.contiguous()
+                yield index, *self._batch(chosen, labels.contiguous())
 
-    def _inputs(self, chosen: Tensor) -> Tensor:
+    def _batch(self, chosen: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         count, batch = chosen.shape
         size = self._shape.numel()
         if batch not in self._buffers:
@@ -64,16 +66,30 @@ class StackedBatches:
             else:
                 for row, stored, examples in zip(buffer, self._stored, chosen):
                     torch.index_select(stored, 0, examples, out=row)
+            targets = [course.targets(own) for course, own in zip(self.courses, labels)] if self._soft else []
         else:
-            for index, (row, course, examples) in enumerate(zip(buffer, self.courses, chosen)):
-                if index in self.errors:
-                    continue
-                try:
-                    row.copy_(course.inputs(examples).flatten(1))
-                except Exception as error:  # of this network alone
-                    if out_of_memory(error):
-                        raise
-                    self.errors[index] = error
-                    row.zero_()
+            targets = [
+                self._filled(index, row, examples)
+                for index, (row, examples) in enumerate(zip(buffer, chosen))
+            ]
         images: Tensor = buffer.unflatten(2, self._shape)
-        return images
+        return images, torch.stack(targets) if self._soft else labels
+
+    def _filled(self, index: int, row: Tensor, examples: Tensor) -> Tensor:
+        """Put the inputs of course `index` into `row`.
+
+        Returns:
+            The targets.
+        """
+        course = self.courses[index]
+        if index not in self.errors:
+            try:
+                inputs, targets = course.batch(examples)
+                row.copy_(inputs.flatten(1))
+                return targets
+            except Exception as error:  # of this network alone
+                if out_of_memory(error):
+                    raise
+                self.errors[index] = error
+                row.zero_()
+        return course.targets(course.train_split.targets[examples])

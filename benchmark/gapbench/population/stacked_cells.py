@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from gapbench.population.cells import problem_of, reason_of, saved_cell, train_cell
+from gapbench.population.course import Trained
 from gapbench.population.engines import ENGINES, Candidates, choose
 from gapbench.population.facts import task_of
 from gapbench.population.jobs import Setup, StackJob, TrainJob, TrialJob, failed_cell
@@ -17,7 +18,6 @@ from gapbench.population.network import untrained
 from gapbench.population.stacked_parameters import out_of_memory
 from gapbench.population.stacking import StackMember, train_together
 from gapbench.population.stacks import Decision
-from gapbench.population.training import Trained
 from gapbench.runs.weights import state_of
 from gapbench.suites.suite import load_options
 from gapbench_base.errors import DiskFull
@@ -69,7 +69,9 @@ class _Prepared:
 
 
 def _task_name(job: TrainJob) -> str:
-    return json.dumps([job.configuration.task, load_options(job.configuration)], sort_keys=True)
+    configuration = job.configuration
+    held_out = configuration.training.validation
+    return json.dumps([configuration.task, load_options(configuration), held_out], sort_keys=True)
 
 
 class _Stacked:

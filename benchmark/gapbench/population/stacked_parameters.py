@@ -85,6 +85,11 @@ class StackedParameters:
                 start, stop, shape = self.spans[name]
                 parameter.copy_(self.flat[index, start:stop].view(shape))
 
+    def values(self, index: int) -> dict[str, Tensor]:
+        """Copies of the parameters of row `index`, by name."""
+        row = self.flat[index].clone()
+        return {name: row[start:stop].view(shape) for name, (start, stop, shape) in self.spans.items()}
+
     def keep(self, rows: Tensor) -> None:
         """Drop all rows but these (indices, in order)."""
         self.flat = self.flat[rows].contiguous()

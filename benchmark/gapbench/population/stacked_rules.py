@@ -12,6 +12,7 @@ from itertools import groupby
 import torch
 from torch import Tensor
 
+from gapbench.population.moments import OptimizerState
 from gapbench.population.stacked_parameters import StackedParameters
 from gapbench.suites.hyperparameters import Hyperparameters
 
@@ -19,9 +20,11 @@ Gradient = Callable[[], tuple[Tensor, Tensor]]
 """Losses (count,) and gradients (count, size) at the present parameters; both may be overwritten later."""
 BETAS = (0.9, 0.999)
 EPSILON = 1e-8
+CLIP_EPSILON = 1e-6
+"""torch adds it to a norm before it divides by it."""
 
 
-def runs_of(values: Sequence[float]) -> list[tuple[slice, int]]:
+def runs_of(values: Sequence[object]) -> list[tuple[slice, int]]:
     """Stretches of equal neighbours, each with the index of its first."""
     found = []
     start = 0
@@ -53,6 +56,19 @@ class StackedRule:
             None if state is None else state[rows].contiguous() for state in (self.first, self.second)
         )
 
+    def state(self, index: int) -> OptimizerState:
+        """What torch's optimizer would keep of the parameters of one network; copies."""
+        if self.first is None or (self.second is None and not self.values[index].momentum):
+            return {}
+        names = ("momentum_buffer",) if self.second is None else ("exp_avg", "exp_avg_sq")
+        kept = [state[index].clone() for state in (self.first, self.second) if state is not None]
+        found: OptimizerState = {}
+        for name, (start, stop, shape) in self.parameters.spans.items():
+            found[name] = {key: row[start:stop].view(shape) for key, row in zip(names, kept)}
+            if self.second is not None:
+                found[name]["step"] = torch.tensor(float(self.steps))
+        return found
+
     def step(self, gradient_of: Gradient, rates: Sequence[float]) -> Tensor:
         """One step of each network, at its own rate.
 
@@ -63,13 +79,38 @@ class StackedRule:
         if self.name == "sam":
             losses = losses.clone()
             gradient = self._at_moved_point(gradient, gradient_of)
-        self._decay(gradient)
+        self._clip(gradient)
+        if self.name == "adamw":
+            self._shrink(rates)
+        else:
+            self._decay(gradient)
         self.steps += 1
-        if self.name == "adam":
+        if self.name in ("adam", "adamw"):
             self._adam(gradient, rates)
         else:
             self._descend(gradient, rates)
         return losses
+
+    def _clip(self, gradient: Tensor) -> None:
+        """What `torch.nn.utils.clip_grad_norm_` does to each network whose gradient is clipped."""
+        for row, value in zip(gradient, self.values):
+            if value.gradient_clip:
+                scale = value.gradient_clip / (self._norm(row) + CLIP_EPSILON)
+                row.mul_(scale.clamp(max=1.0))
+
+    def _norm(self, row: Tensor) -> Tensor:
+        """Norm of one network's gradient, in torch's order: of the norms of its tensors."""
+        norms = [
+            torch.linalg.vector_norm(row[start:stop]) for start, stop, _ in self.parameters.spans.values()
+        ]
+        norm: Tensor = torch.linalg.vector_norm(torch.stack(norms))
+        return norm
+
+    def _shrink(self, rates: Sequence[float]) -> None:
+        decays = [v.weight_decay for v in self.values]
+        for rows, one in runs_of(list(zip(rates, decays))):
+            if decays[one] != 0:
+                self.parameters.flat[rows].mul_(1 - rates[one] * decays[one])
 
     def _decay(self, gradient: Tensor) -> None:
         decays = [v.weight_decay for v in self.values]
@@ -105,11 +146,7 @@ class StackedRule:
 
     def _at_moved_point(self, gradient: Tensor, gradient_of: Gradient) -> Tensor:
         flat, before = self.parameters.flat, self.parameters.flat.clone()
-        spans = [(start, stop) for start, stop, _ in self.parameters.spans.values()]
-        scales = []
-        for row, value in zip(gradient, self.values):
-            norms = [torch.linalg.vector_norm(row[start:stop]) for start, stop in spans]
-            scales.append(value.sam_rho / (torch.linalg.vector_norm(torch.stack(norms)) + 1e-12))
+        scales = [value.sam_rho / (self._norm(row) + 1e-12) for row, value in zip(gradient, self.values)]
         flat.add_(gradient * torch.stack(scales).unsqueeze(1))
         _, moved = gradient_of()
         flat.copy_(before)

@@ -15,10 +15,13 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
+from gapbench.population.course import Course, Trained, placed
+from gapbench.population.holdout import parted
+from gapbench.population.moments import Moment
 from gapbench.population.stacked_batches import StackedBatches
 from gapbench.population.stacked_parameters import StackedParameters, Unsuitable, out_of_memory
 from gapbench.population.stacked_rules import StackedRule
-from gapbench.population.training import Course, Trained, placed
+from gapbench.population.training import shorten
 from gapbench.suites.hyperparameters import Hyperparameters
 from gapbench_tasks import Split, Task
 
@@ -29,7 +32,13 @@ class Stack(Protocol):
     parameters: StackedParameters
 
     def gradient(self, inputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-        """Losses (count,) and gradients (count, size) on inputs (count, b, c, h, w) and targets (count, b)."""
+        """Losses (count,) and gradients (count, size) on inputs (count, b, c, h, w).
+
+        Targets are labels (count, b) or probabilities (count, b, classes).
+
+        Returns:
+            Both; they may be overwritten by the next call.
+        """
 
     def losses(self, rows: Tensor, inputs: Sequence[Tensor], targets: Sequence[Tensor]) -> Tensor | None:
         """Cross-entropies (k,) of networks `rows` (k,), in eval mode, on whole sets; None where it cannot tell."""
@@ -39,6 +48,9 @@ class Stack(Protocol):
 
     def write(self, index: int, model: nn.Module) -> None:
         """Give `model` the parameters and buffers of network `index`."""
+
+    def values(self, index: int) -> dict[str, Tensor]:
+        """Copies of the parameters and buffers of network `index`, by name."""
 
 
 Engine = Callable[[Sequence[nn.Module], Tensor], Stack]
@@ -79,17 +91,22 @@ def courses_of(members: Sequence[StackMember], device: torch.device) -> list[Cou
     Raises:
         Unsuitable: where they cannot keep step.
     """
-    data: dict[int, tuple[tuple[Split, Split], Tensor]] = {}
+    data: dict[tuple[int, float], tuple[tuple[Split, ...], Tensor]] = {}
     courses = []
     for member in members:
-        if id(member.task) not in data:
-            data[id(member.task)] = placed(member.task, device)
-        splits, black = data[id(member.task)]
-        courses.append(Course(splits, black, member.values, member.seed, device))
+        name = (id(member.task), member.values.validation)
+        if name not in data:
+            data[name] = placed(parted(member.task, member.values.validation), device)
+        splits, black = data[name]
+        courses.append(Course(splits, black, member.values, member.seed, device, member.task.num_classes))
     if len({(c.count, c.batches, c.train_split.inputs.shape[1:]) for c in courses}) != 1:
         raise Unsuitable("the networks have examples of other numbers or shapes")
+    if any(course.last % course.batches for course in courses):
+        raise Unsuitable("a budget ends within an epoch")
     if len({member.values.optimizer for member in members}) != 1:
         raise Unsuitable("the networks have other optimizers")
+    if len({member.values.soft_targets for member in members}) != 1:
+        raise Unsuitable("some of the networks learn from labels, others from probabilities")
     return courses
 
 
@@ -114,6 +131,7 @@ def train_together(
     stack = engine([member.model for member in members], running[0][1].train_split.inputs[:8])
     rule = StackedRule(stack.parameters, [member.values for member in members])
     batches = StackedBatches([course for _, course in running])
+    moments = [course.moment(stack.values(index), {}) for index, (_, course) in enumerate(running)]
     while running:
         started = time.perf_counter()
         losses = _epoch(stack, rule, batches, running)
@@ -125,8 +143,12 @@ def train_together(
             course.seconds += share
             found: Trained | Exception | None = batches.errors.get(index)
             if found is None:
-                found = _looked_at(stack, index, member, course, losses[index], estimates.get(index))
+                found = _looked_at(
+                    stack, index, member, course, losses[index], estimates.get(index), moments[index]
+                )
             if found is None:
+                if course.looked_at is not None:
+                    moments[index] = course.moment(stack.values(index), rule.state(index))
                 course.seconds += time.perf_counter() - started
                 kept.append(index)
             else:
@@ -140,6 +162,7 @@ def train_together(
             rule.keep(rows)
             batches = StackedBatches([running[index][1] for index in kept])
         running = [running[index] for index in kept]
+        moments = [moments[index] for index in kept]
 
 
 def _epoch(
@@ -170,16 +193,27 @@ def _estimates(stack: Stack, courses: Sequence[Course], losses: Tensor) -> dict[
 
 
 def _looked_at(
-    stack: Stack, index: int, member: StackMember, course: Course, losses: Tensor, estimate: float | None
+    stack: Stack,
+    index: int,
+    member: StackMember,
+    course: Course,
+    losses: Tensor,
+    estimate: float | None,
+    before: Moment,
 ) -> Trained | Exception | None:
-    """The end of a network's training, or None if it goes on."""
+    """The end of a network's training, or None if it goes on; the criterion was looked at last at `before`."""
 
     def network() -> nn.Module:
         stack.write(index, member.model)
         return member.model
 
     try:
-        return course.finish(network()) if course.end_epoch(losses, network, estimate) else None
+        if not course.end_epoch(losses, network, estimate):
+            return None
+        if course.met:  # the few steps that are taken again are taken alone
+            shorten(course, network(), before)
+            return course.finish(member.model)
+        return course.finish(network())
     except Exception as error:  # whatever evaluating this network does is a result of it alone
         if out_of_memory(error):
             raise

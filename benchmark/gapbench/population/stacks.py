@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, fields
 from gapbench.population.jobs import Job, Setup, StackJob, TrainJob, TrialJob
 from gapbench.population.plan import Cell
 from gapbench.runs.records import TrainedCell
+from gapbench.suites.hyperparameters import Hyperparameters
 
 LEAST = 3
 """Cells of one architecture from which on a trial is worth its time."""
@@ -19,6 +20,8 @@ OWN_OPTIONS = ("data_seed", "label_noise")
 """Options of a task that networks trained together may differ in: they change neither shapes nor numbers."""
 SHARED = ("depth", "dropout", "optimizer", "batch_size")
 """Hyper-parameters that networks trained together have in common."""
+SHARED_LATER = ("activation", "soft_targets", "validation")
+"""The same, but named only where they are not the default's, so that decisions of earlier versions are found."""
 LOOP = "loop"
 
 
@@ -48,7 +51,11 @@ def architecture_of(cell: Cell, setup: Setup) -> str:
     """What all cells that one decision is for have in common, as JSON text: how they are trained, and where."""
     configuration = cell.configuration
     options = {name: value for name, value in configuration.task_options if name not in OWN_OPTIONS}
-    shared = {name: getattr(configuration.training, name) for name in SHARED}
+    training, defaults = configuration.training, Hyperparameters()
+    shared = {name: getattr(training, name) for name in SHARED}
+    for name in SHARED_LATER:
+        if getattr(training, name) != getattr(defaults, name):
+            shared[name] = getattr(training, name)
     place = [setup.device, setup.arithmetic, setup.stacks]
     common = [configuration.task, options, configuration.family, configuration.width, shared, place]
     return json.dumps(common, sort_keys=True)

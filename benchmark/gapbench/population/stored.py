@@ -70,7 +70,7 @@ def open_population(
             weight files are damaged, naming them and the command that restores them.
     """
     from gapbench.population.facts import facts_source
-    from gapbench.population.plan import plan
+    from gapbench.population.plan import plan, protocol_of
     from gapbench.runs.identity import identity_of
     from gapbench.runs.intact import require_intact
     from gapbench.runs.store import Store
@@ -93,7 +93,8 @@ def open_population(
     suite = parse_suite(stored["text"], f"of {folder}")
     data = str(data_folder(data_dir))
     members = []
-    for cell in plan(suite, facts_source(data)):
+    protocol = protocol_of(row.description for row in rows.values())
+    for cell in plan(suite, facts_source(data), protocol):
         row = rows.get(cell.key)
         if row is None or not row.measurable or row.weights_sha256 is None:
             continue

@@ -1,16 +1,29 @@
-"""Train one network. Protocol version 1.
+"""Train one network. Protocol version 2.
 
-* Loss: mean cross-entropy of each mini-batch, on augmented and noised inputs where the suite asks for it.
+* Loss: mean cross-entropy of each mini-batch, on augmented and noised inputs, smoothed or mixed labels, where the
+  suite asks for it.
 * Mini-batches: each epoch a fresh permutation, cut into ceil(n / batch_size) parts whose sizes differ by at
   most one (fewer parts where one would be a single example). `batch_size` >= n is full-batch training.
-* Learning rate: rises linearly over the first epoch (not in full-batch training), then constant; over the
-  last 40 % of the epoch limit it falls to zero along a half cosine, so a run that meets the stop criterion
-  early sees a constant rate.
-* Stop: training cross-entropy over the whole training set, labels trained on, eval mode, no augmentation,
-  batch normalisation re-estimated, is at most `stop_loss`. It is looked at after an epoch whose mean
-  mini-batch loss is at most three times `stop_loss`, and after every fifth epoch.
-* Status: `converged` if the criterion is met, `not_converged` at the epoch limit, `diverged` if a loss is not
-  finite.
+* Learning rate: rises linearly over the first epoch (not in full-batch training), then follows the `schedule`.
+  `hold`: constant; over the last 40 % of the epoch limit it falls to zero along a half cosine, so a run that meets
+  the stop criterion early sees a constant rate. `cosine`: falls along a half cosine from the end of the first epoch
+  on. `constant`: stays.
+* Gradients are clipped, where asked for, as `torch.nn.utils.clip_grad_norm_` does: the loss's gradient, before
+  weight decay.
+* Stop, `stop = "loss"`: training cross-entropy over the whole training set, labels trained on, eval mode,
+  no augmentation, no smoothing, batch normalisation re-estimated, is at most `stop_loss`. It is looked at
+  after an epoch whose mean mini-batch loss is at most three times `stop_loss`, every fifth, and the last.
+  Where it is met, the steps since it was last looked at are searched for a place where it just is, and the
+  last step is taken in part if need be: the loss ends within 5 % of `stop_loss` (see
+  `gapbench.population.last_interval`).
+* Stop, `stop = "budget"`: after `max_steps` steps, or `max_epochs` epochs where they are not given. The schedule
+  then ends there.
+* Status: `converged` if the criterion is met or the budget spent, `not_converged` at the epoch limit,
+  `diverged` if a loss is not finite.
+* With `validation` a share of the training examples is held out (`gapbench.population.holdout`). Training knows the
+  others alone, runs to the epoch limit, and keeps the network as it was after the epoch with the least
+  cross-entropy on the examples held out, batch normalisation re-estimated. It is then `converged`, unless a loss
+  was not finite. All that is said of the training set, before and after, is of the examples trained on.
 * At the end batch normalisation statistics are re-estimated over the training set.
 """
 
@@ -19,167 +32,27 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
 
-from gapbench.computation.batch_norm import reestimate_batch_norm
-from gapbench.population.augmentation import augment
-from gapbench.population.evaluation import Evaluation, evaluate
+from gapbench.population.course import Course, Trained, placed
+from gapbench.population.holdout import parted
+from gapbench.population.last_interval import Walk, end_at_criterion
+from gapbench.population.moments import (
+    Moment,
+    give_random_states,
+    give_state,
+    give_values,
+    optimizer_state,
+    random_states,
+    values_of,
+)
 from gapbench.population.optimizers import make_optimizer, step
-from gapbench.runs.records import CellStatus
 from gapbench.suites.hyperparameters import Hyperparameters
 from gapbench_base.seeds import named_seed
-from gapbench_tasks import Split, Task
-
-PROTOCOL = 1
-CHECK_EVERY = 5
-CHECK_FACTOR = 3.0
-DECAY_FROM = 0.6
-CLEARLY_ABOVE = 1.01
-"""Times `stop_loss`: an estimate beyond it leaves no doubt that the criterion is not met."""
-
-
-@dataclass(frozen=True)
-class Trained:
-    """What training one network gave; the network itself was changed in place.
-
-    `history` is the mean mini-batch loss of each epoch (nats). `train` and `test` are evaluations after the
-    last step. `gap` = test error - train error, `loss_gap` the same in cross-entropy.
-    """
-
-    status: CellStatus
-    epochs: int
-    steps: int
-    seconds: float
-    train: Evaluation
-    test: Evaluation
-    history: list[float] = field(default_factory=list)
-
-    @property
-    def gap(self) -> float:
-        """Test error - train error (fractions)."""
-        return self.test.error - self.train.error
-
-    @property
-    def loss_gap(self) -> float:
-        """The same in cross-entropy (nats)."""
-        return self.test.cross_entropy - self.train.cross_entropy
-
-
-def learning_rate_factor(epoch: float, values: Hyperparameters, warm_up: bool) -> float:
-    """Factor on the learning rate at a fractional `epoch` (0 at the start)."""
-    if warm_up and epoch < 1.0:
-        return max(epoch, 1e-3)
-    decay_start = DECAY_FROM * values.max_epochs
-    if epoch <= decay_start:
-        return 1.0
-    progress = min(1.0, (epoch - decay_start) / (values.max_epochs - decay_start))
-    return max(0.5 * (1.0 + math.cos(math.pi * progress)), 1e-3)
-
-
-class Course:
-    """The course of one network's training: which examples, at what rate, and when it ends.
-
-    It holds everything of the protocol but the steps themselves, which `train` takes one network at a time and a
-    stack (`gapbench.population.stacking`) for several networks at once.
-
-    Attributes:
-        count: training examples; `batches` how many mini-batches an epoch has.
-        history: mean mini-batch loss of each epoch so far; `steps` and `status` so far.
-        seconds: what training took, where it is shared with others (see `finish`).
-    """
-
-    def __init__(
-        self,
-        data: tuple[Split, Split],
-        black: Tensor,
-        values: Hyperparameters,
-        seed: int,
-        device: torch.device,
-    ):
-        """`data` are the training and the test split on the device, as `placed` gives them."""
-        self.train_split, self.test_split = data
-        self.black, self.values, self.device = black, values, device
-        self._order = torch.Generator().manual_seed(named_seed("order", seed))
-        self._noise = torch.Generator(device=device).manual_seed(named_seed("input_noise", seed))
-        self._groups = torch.Generator().manual_seed(named_seed("augmentation", seed))
-        self.count = len(self.train_split)
-        # Never a part of one example, which batch normalisation cannot train on.
-        self.batches = max(1, min(-(-self.count // values.batch_size), self.count // 2))
-        self.history: list[float] = []
-        self.status: CellStatus = "not_converged"
-        self.steps = 0
-        self.seconds = 0.0
-
-    @property
-    def given_as_stored(self) -> bool:
-        """Whether mini-batches are examples as they are, neither augmented nor noised."""
-        return self.values.augmentation == "none" and not self.values.input_noise
-
-    def permutation(self) -> Tensor:
-        """The order (n,) of the examples in the epoch that begins, on the device."""
-        return torch.randperm(self.count, generator=self._order).to(self.device)
-
-    def inputs(self, chosen: Tensor) -> Tensor:
-        """The inputs (b, c, h, w) of a mini-batch of the examples `chosen` (b,)."""
-        inputs = augment(self.train_split.inputs[chosen], self.values.augmentation, self.black, self._groups)
-        return _noisy(inputs, self.values.input_noise, self._noise)
-
-    def rate(self, index: int) -> float:
-        """The learning rate in mini-batch `index` of the epoch."""
-        epoch = len(self.history) + index / self.batches
-        return self.values.learning_rate * learning_rate_factor(epoch, self.values, warm_up=self.batches > 1)
-
-    def due(self, mean_loss: float) -> bool:
-        """Whether the criterion is looked at after the present epoch, of mean mini-batch loss `mean_loss`."""
-        near = mean_loss <= CHECK_FACTOR * self.values.stop_loss
-        return near or (len(self.history) + 1) % CHECK_EVERY == 0
-
-    def end_epoch(
-        self, losses: Tensor, network: Callable[[], nn.Module], estimate: float | None = None
-    ) -> bool:
-        """Take note of an epoch's mini-batch losses (batches,), and look whether training ends.
-
-        `network` gives the network as it is now; it is asked for where the criterion is looked at, unless its loss
-        is known well enough: an `estimate` right to a hundredth spares evaluating what is clearly above.
-
-        Returns:
-            Whether it ends.
-        """
-        mean = float(losses.mean())
-        due = self.due(mean)
-        self.steps += self.batches
-        self.history.append(mean)
-        if not math.isfinite(mean):
-            self.status = "diverged"
-            return True
-        if due and not (estimate is not None and estimate > CLEARLY_ABOVE * self.values.stop_loss):
-            model, split = network(), self.train_split
-            reestimate_batch_norm(model, split.inputs)
-            if evaluate(model, split.inputs, split.targets).cross_entropy <= self.values.stop_loss:
-                self.status = "converged"
-                return True
-        return len(self.history) >= self.values.max_epochs
-
-    def finish(self, model: nn.Module) -> Trained:
-        """Re-estimate batch normalisation, evaluate, and leave the network in eval mode.
-
-        Returns:
-            How it ended.
-        """
-        reestimate_batch_norm(model, self.train_split.inputs)
-        model.eval()
-        on_train, on_test = (
-            evaluate(model, split.inputs, split.targets) for split in (self.train_split, self.test_split)
-        )
-        status = self.status
-        if status == "not_converged" and on_train.cross_entropy <= self.values.stop_loss:
-            status = "converged"
-        if not (math.isfinite(on_train.cross_entropy) and math.isfinite(on_test.cross_entropy)):
-            status = "diverged"
-        return Trained(status, len(self.history), self.steps, self.seconds, on_train, on_test, self.history)
+from gapbench_tasks import Task
 
 
 def train(
@@ -204,48 +77,77 @@ def train(
     channels_last = device.type == "cuda"
     if channels_last:
         model.to(memory_format=torch.channels_last)
-    data, black = placed(task, device)
-    course = Course(data, black, values, seed, device)
+    data, black = placed(parted(task, values.validation), device)
+    course = Course(data, black, values, seed, device, task.num_classes)
     optimizer = make_optimizer(model, values)
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(named_seed("dropout", seed))
-        ended = False
-        while not ended:
-            model.train()
-            losses = []
-            for index, chosen in enumerate(course.permutation().tensor_split(course.batches)):
-                for group in optimizer.param_groups:
-                    group["lr"] = course.rate(index)
-                inputs, targets = course.inputs(chosen), data[0].targets[chosen]
-                losses.append(step(model, optimizer, mean_loss(model, inputs, targets), values))
-            ended = course.end_epoch(torch.stack(losses), lambda: model)
+        before = course.moment(values_of(model), {})
+        while not _epoch(course, model, optimizer):
+            if course.looked_at is not None:
+                before = course.moment(values_of(model), optimizer_state(model, optimizer))
+        if course.met:
+            shorten(course, model, before)
     trained = course.finish(model)
     if channels_last:
         model.to(memory_format=torch.contiguous_format)
     return replace(trained, seconds=time.perf_counter() - started)
 
 
-def placed(task: Task, device: torch.device) -> tuple[tuple[Split, Split], Tensor]:
-    """A task's training and test split, and what a black pixel is, on a device."""
-    channels_last = device.type == "cuda"
-    data = _on_device(task.train, device, channels_last), _on_device(task.test, device, channels_last)
-    return data, torch.tensor(task.black, device=device)
+def shorten(course: Course, model: nn.Module, before: Moment) -> None:
+    """Training has met the criterion: take the steps since `before` again, only as far as it needs.
+
+    The mean loss of the last epoch stays that of the whole.
+    """
+    assert course.looked_at is not None
+    reached = course.moment(values_of(model), {})
+    random, walk = random_states(course.device), _walk(course, model)
+    if before.loss == math.inf:  # a stack had estimated it; the search must not depend on that
+        before = walk(before, before.steps)
+    course.steps = end_at_criterion(model, before, reached, course.values.stop_loss, walk)
+    give_random_states(random, course.device)
+    del course.history[-(-course.steps // course.batches) :]
 
 
-def _noisy(inputs: Tensor, deviation: float, generator: torch.Generator) -> Tensor:
-    if not deviation:
-        return inputs
-    draw = torch.randn(inputs.shape, generator=generator, device=inputs.device, dtype=inputs.dtype)
-    return inputs + deviation * draw
+def _epoch(course: Course, model: nn.Module, optimizer: torch.optim.Optimizer) -> bool:
+    """Train for an epoch; whether training ends with it."""
+    model.train()
+    losses = [_step(course, model, optimizer, index, chosen) for index, chosen in course.epoch()]
+    return course.end_epoch(torch.stack(losses), lambda: model)
+
+
+def _step(
+    course: Course, model: nn.Module, optimizer: torch.optim.Optimizer, index: int, chosen: Tensor
+) -> Tensor:
+    for group in optimizer.param_groups:
+        group["lr"] = course.rate(index)
+    inputs, targets = course.batch(chosen)
+    return step(model, optimizer, mean_loss(model, inputs, targets), course.values)
+
+
+def _walk(course: Course, model: nn.Module) -> Walk:
+    """What takes the course's network on from a moment, as it was trained, and looks at the criterion."""
+
+    def walk(moment: Moment, steps: int) -> Moment:
+        again = course.at(moment)
+        give_random_states(moment.dropout, course.device)
+        give_values(model, moment.values)
+        optimizer = make_optimizer(model, course.values)
+        give_state(model, optimizer, moment.optimizer)
+        model.train()
+        order = moment.order
+        for taken in range(moment.steps, steps):
+            epoch, index = divmod(taken, course.batches)
+            again.history = course.history[:epoch]
+            order = again.permutation() if index == 0 or order is None else order
+            _step(again, model, optimizer, index, order.tensor_split(course.batches)[index])
+        again.steps = steps
+        found = again.moment(values_of(model), optimizer_state(model, optimizer))
+        return replace(found, order=order, loss=again.criterion(model))
+
+    return walk
 
 
 def mean_loss(model: nn.Module, inputs: Tensor, targets: Tensor) -> Callable[[], Tensor]:
-    """What computes the loss of a mini-batch at the network's present parameters."""
+    """What computes a mini-batch's loss at the network's present parameters; targets as of `Course.targets`."""
     return lambda: nn.functional.cross_entropy(model(inputs), targets)
-
-
-def _on_device(split: Split, device: torch.device, channels_last: bool) -> Split:
-    inputs = split.inputs.to(device)
-    if channels_last:
-        inputs = inputs.to(memory_format=torch.channels_last)
-    return Split(inputs, split.targets.to(device))

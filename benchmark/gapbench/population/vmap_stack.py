@@ -39,8 +39,17 @@ class VmapStack:
             for name, buffer in model.named_buffers():
                 buffer.copy_(self.buffers[name][index])
 
+    def values(self, index: int) -> dict[str, Tensor]:
+        """Copies of the parameters and buffers of network `index`, by name."""
+        buffers = {name: values[index].clone() for name, values in self.buffers.items()}
+        return self.parameters.values(index) | buffers
+
     def gradient(self, inputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-        """Losses (count,) and their gradients (count, size) on inputs (count, b, ...) and targets (count, b)."""
+        """Losses and their gradients; inputs (count, b, ...), targets of `stacking.Stack`.
+
+        Returns:
+            (count,) and (count, size).
+        """
         flat = self.parameters.flat.detach().requires_grad_()
         with torch.enable_grad():
             losses = self._losses(self.parameters.views(flat), self.buffers, inputs, targets)

@@ -31,9 +31,12 @@ class TrainedCell:
             `gap` the test error minus the train error, `loss_gap` the same of `test_loss` and `train_loss` (nats).
         epochs: epochs trained, in `steps` steps and `seconds` seconds; `history` the training loss after each, as
             JSON.
+        train_size: number of examples trained on, without those held out to choose an epoch.
         source: of the data (`gapbench_tasks.Task.source`); `shift` 1 where training and test inputs differ in
             distribution.
         train_correct: packed bits, whether each example is classified rightly; `test_correct` likewise.
+        test_groups: the image that each test example shows, where several show one
+            (`gapbench.runs.image_groups`); None where each shows its own.
         weights_sha256: of the weight file of `weights_bytes` bytes.
         device: kind of device trained on.
         engine: by what it was trained (`gapbench.population.engines`); None in runs of before there were several.
@@ -72,6 +75,7 @@ class TrainedCell:
     device: str | None = None
     engine: str | None = None
     company: str | None = None
+    test_groups: str | None = None
     attempt: int = 0
     finished: float | None = None
 

@@ -65,19 +65,18 @@ class Run:
             The scores.
         """
         from gapbench.runs.store import Store
-        from gapbench.runs.tables import correctness, noise_slopes
+        from gapbench.runs.tables import noise_slopes
         from gapbench.suites.columns import NOISY_GAP
         from gapbench_leaderboard.scores import score_population
 
         population = self.rankable()
         measurements = self.measurements[self.measurements["cell"].isin(population["cell"])]
         noisy = [NOISY_GAP] if NOISY_GAP in population.columns else []
-        bits: dict[str, object] = {}
+        bits, groups = self._test_examples()
         slopes: dict[str, float] = {}
-        for folder in self.sources or (self.folder,):
+        for folder in self.sources or (self.folder,) if noisy else ():
             with Store(folder, readonly=True) as store:
-                bits = correctness(store, list(population["cell"])) | bits
-                slopes = (noise_slopes(store, list(population["cell"])) if noisy else {}) | slopes
+                slopes = noise_slopes(store, list(population["cell"])) | slopes
         return score_population(
             population,
             measurements,
@@ -86,21 +85,40 @@ class Run:
             problem=self.suite.problem,
             noise_slopes={NOISY_GAP: slopes},
             correctness=bits,
+            test_groups=groups,
             higher_means=self.directions(),
             baselines=self.baselines(),
             **options,
         )
 
+    def _test_examples(self) -> tuple[dict[str, object], dict[str, object]]:
+        """By cell, where kept: whether each test example is classified rightly, and the image that it shows."""
+        from gapbench.runs.store import Store
+        from gapbench.runs.tables import correctness, images_shown
+
+        cells = list(self.rankable()["cell"])
+        bits: dict[str, object] = {}
+        groups: dict[str, object] = {}
+        for folder in self.sources or (self.folder,):
+            with Store(folder, readonly=True) as store:
+                bits = correctness(store, cells) | bits
+                groups = images_shown(store, cells) | groups
+        return bits, groups
+
     def decision(self, scores: pd.DataFrame | None = None) -> PopulationDecision:
         """What the population can decide about the gap; see `gapbench_leaderboard.scores.decide`."""
         from gapbench_leaderboard.scores import decide
 
+        bits, groups = self._test_examples()
         return decide(
             self.rankable(),
             self.scores(targets=("gap",)) if scores is None else scores,
             self.suite.axes,
             self.suite.problem,
+            target="gap",
             planned=self.identity.planned,
+            correctness=bits,
+            test_groups=groups,
         )
 
     def baselines(self) -> list[str]:
@@ -138,11 +156,12 @@ class Run:
             strange = strangers([submitted], self.identity, self.checksums)
             told = {"other_population": strange[0]} if strange else {}
             entries[submitted.label] = board_entry(submitted) | told
+        scores = self.scores() if scores is None else scores
         build(
             self.folder / "board",
             population=self.population,
             measurements=self.measurements.drop(columns=["details"]),
-            scores=self.scores() if scores is None else scores,
+            scores=scores,
             axes=self.suite.axes,
             problem=self.suite.problem,
             suite={
@@ -158,6 +177,7 @@ class Run:
             entries=entries,
             notes=self.notes(),
             audit=self._audit(),
+            decision=self.decision(scores),
         )
         return self.folder / "board" / "index.html"
 

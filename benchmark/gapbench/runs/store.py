@@ -34,7 +34,7 @@ CREATE TABLE IF NOT EXISTS cells (
     train_loss REAL, test_loss REAL, parameters INTEGER, train_size INTEGER, test_size INTEGER,
     epochs INTEGER, steps INTEGER, seconds REAL, history TEXT, source TEXT, shift INTEGER,
     train_correct BLOB, test_correct BLOB, weights_sha256 TEXT, weights_bytes INTEGER, device TEXT,
-    finished REAL NOT NULL, engine TEXT, company TEXT,
+    finished REAL NOT NULL, engine TEXT, company TEXT, test_groups TEXT,
     PRIMARY KEY (cell, attempt)) STRICT;
 CREATE TABLE IF NOT EXISTS measurements (
     measurement TEXT NOT NULL, attempt INTEGER NOT NULL, cell TEXT NOT NULL, proxy TEXT NOT NULL,
@@ -55,7 +55,7 @@ CREATE TRIGGER IF NOT EXISTS measurements_stay BEFORE DELETE ON measurements
 """
 
 Table = Literal["cells", "measurements"]
-LATER_COLUMNS = ("engine", "company")
+LATER_COLUMNS = ("engine", "company", "test_groups")
 """Of the cells; runs of before are given them when they are written to."""
 KEY_COLUMN: dict[Table, str] = {"cells": "cell", "measurements": "measurement"}
 Record = TypeVar("Record", TrainedCell, StoredMeasurement)

@@ -12,6 +12,7 @@ import pandas as pd
 from gapbench.runs.details import COLUMNS as DETAIL_COLUMNS
 from gapbench.runs.details import stated
 from gapbench.runs.entry import Entry
+from gapbench.runs.image_groups import unpacked
 from gapbench.runs.noisy_gap import noise_of, noisy_gap, slope
 from gapbench.runs.records import StoredMeasurement, TrainedCell
 from gapbench.runs.store import Store
@@ -201,6 +202,25 @@ def entry_table(entry: Entry) -> pd.DataFrame:
     ]
     said = any(row[name] is not None for row in rows for name in DETAIL_COLUMNS)
     return pd.DataFrame(rows, columns=[*MEASUREMENT_COLUMNS, *(DETAIL_COLUMNS if said else ())])
+
+
+def images_shown(store: Store, cells: Sequence[str]) -> dict[str, Any]:
+    """The image that each test example shows (test_size,), by cell, where several show one."""
+    wanted, found = set(cells), {}
+    for row in store.cells():
+        if row.cell not in wanted or row.test_groups is None:
+            continue
+        try:
+            found[row.cell] = unpacked(row.test_groups)
+            whole = len(found[row.cell]) == row.test_size
+        except ValueError:
+            whole = False
+        if not whole:
+            raise GapbenchError(
+                f"The run database {store.path} is damaged: network {row.cell} does not tell which image each of "
+                f"its {row.test_size} test examples shows."
+            )
+    return found
 
 
 def correctness(store: Store, cells: Sequence[str]) -> dict[str, Any]:

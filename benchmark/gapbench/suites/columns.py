@@ -34,7 +34,7 @@ NOISY_GAP = "gap_noisy"
 """The column of population.csv that stands behind the others where training labels are noisy."""
 RECORDED_AXES = ("width", "train_size", "test_size")
 """Columns that are axes as they stand: what was asked for is what was recorded."""
-OF_THE_TEST = ("test_size",)
+OF_THE_TEST = ("test_size", "test_copies")
 """Options of tasks that change nothing of the data that is learned from."""
 DATA = ("label_noise", "train_size", "data_seed")
 """What every task calls its data axes; the axes of networks trained elsewhere are taken at their word."""

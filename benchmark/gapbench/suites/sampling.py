@@ -5,67 +5,204 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from gapbench_base.errors import GapbenchError
 from gapbench_base.seeds import named_seed
 
 Point = tuple[int, ...]  # the number of a level on each axis
 TRIED = 300  # candidates of which the best balanced one is taken
+STRATA = 8
+"""Levels that a range has at least while points are chosen: equal shares of it."""
+GOLDEN = (math.sqrt(5) - 1) / 2
+
+
+@dataclass(frozen=True)
+class Range:
+    """All numbers from `low` to `high`, those of equal ratio equally often (`log`), or of equal difference."""
+
+    low: float
+    high: float
+    log: bool = True
+
+    def at(self, share: float) -> float:
+        """The value below which this share of the range lies, to three digits."""
+        if self.log:
+            value = self.low * (self.high / self.low) ** share
+        else:
+            value = self.low + (self.high - self.low) * share
+        return min(max(float(f"{value:.3g}"), self.low), self.high)
+
+
+Axes = Mapping[str, Sequence[object] | Range]
+
+
+@dataclass(frozen=True)
+class SampleRule:
+    """How a grid is sampled: `sample` points, None for all, the share `core` of them `seeds` times in all.
+
+    Replicates differ in `replicate`, which is `seed` or `data_seed`.
+    """
+
+    sample: int | None = None
+    core: float = 0.0
+    seeds: int | None = None
+    replicate: str = "seed"
 
 
 def points_of(
-    task: str,
-    axes: Mapping[str, Sequence[object]],
-    sample: int | None,
-    core: float,
-    seeds: int | None,
-    where: str,
-) -> Iterable[tuple[object, ...]]:
-    """Values of the axes, in their order: of the whole product, or of a balanced sample of it with all its seeds.
+    task: str, axes: Axes, how: SampleRule, allowed: Callable[[Mapping[str, object]], bool], where: str
+) -> list[dict[str, object]]:
+    """Values of the axes: of the whole product, or of a balanced sample of it with all its seeds.
 
     Args:
         task: part of what a sample depends on; the rest is the axes' values and the size.
         axes: values by name, `seed` among them.
-        sample: how many points, seeds not counted; None for all.
-        core: share of the sample that is trained with `seeds` seeds in all.
-        seeds: see `core`.
+        how: see `SampleRule`.
+        allowed: whether a point may be taken; it is asked with the values of all axes but seeds and ranges.
         where: names the grid in messages.
 
     Returns:
-        The points.
+        Points, by axis; of a range not the value but the share of it that lies below.
 
     Raises:
         GapbenchError: a sample of that size cannot be taken, or one of `core` and `seeds` is missing.
     """
-    if sample is None:
-        if core or seeds is not None:
+    ranges = [name for name, values in axes.items() if isinstance(values, Range)]
+    if how.sample is None:
+        if how.core or how.seeds is not None:
             raise GapbenchError(f"{where}: core and seeds need sample = NUMBER, of which core is the share.")
-        return itertools.product(*axes.values())
-    if bool(core) != (seeds is not None):
+        if ranges:
+            raise GapbenchError(f"{where}: the range of {ranges[0]} needs sample = NUMBER of points.")
+        lists = [list(values) for values in axes.values() if not isinstance(values, Range)]
+        everything = [dict(zip(axes, point)) for point in itertools.product(*lists)]
+        return [point for point in everything if allowed(_without_seed(point))]
+    if bool(how.core) != (how.seeds is not None):
         raise GapbenchError(f"{where}: core = SHARE and seeds = NUMBER are given together.")
-    names = [name for name in axes if name != "seed"]
-    levels = [len(axes[name]) for name in names]
-    everything, most = math.prod(levels), max(levels)
-    if not most <= sample <= everything:
-        raise GapbenchError(
-            f"{where}: sample = {sample} must be at least the values of the longest axis ({most}) and at most all "
-            f"combinations ({everything}), seeds not counted."
-        )
-    own = list(axes["seed"])
-    missing = max(0, (seeds or 0) - len(own))
-    further = list(itertools.islice((n for n in itertools.count() if n not in own), missing))
-    chosen = balanced_sample(levels, sample, task, repr([list(axes[name]) for name in names]))
-    first = max(2, round(core * sample)) if core else 0  # every beginning is balanced
+    chosen = _chosen(task, axes, how.sample, allowed, where)
+    own = {
+        name: list(values)
+        for name, values in axes.items()
+        if name == "seed" and not isinstance(values, Range)
+    }
+    first = max(2, round(how.core * how.sample)) if how.core else 0  # every beginning is balanced
     points = []
-    for place, levels_of in enumerate(chosen):
-        values = {name: axes[name][level] for name, level in zip(names, levels_of)}
-        for seed in [*own, *(further if place < first else [])]:
-            points.append(tuple({**values, "seed": seed}[name] for name in axes))
+    for place, values in enumerate(chosen):
+        for replicate in _replicates(own["seed"], how, place < first):
+            point = {**values, **replicate}
+            points.append({name: point[name] for name in (*axes, *(n for n in point if n not in axes))})
     return points
 
 
+def _replicates(seeds: list[object], how: SampleRule, core: bool) -> list[dict[str, object]]:
+    """Seeds, and data seeds where those are the replicates, of a point of the core or another."""
+    plain: list[dict[str, object]] = [{"seed": seed} for seed in seeds]
+    if not core or how.seeds is None:
+        return plain
+    if how.replicate == "seed":
+        further = itertools.islice(
+            (n for n in itertools.count() if n not in seeds), max(0, how.seeds - len(seeds))
+        )
+        return plain + [{"seed": seed} for seed in further]
+    return plain + [{**one, "data_seed": n} for n in range(1, how.seeds) for one in plain]
+
+
+def _without_seed(point: Mapping[str, object]) -> dict[str, object]:
+    return {name: value for name, value in point.items() if name != "seed"}
+
+
+def _chosen(
+    task: str, axes: Axes, sample: int, allowed: Callable[[Mapping[str, object]], bool], where: str
+) -> list[dict[str, object]]:
+    """The points of a sample, without seeds."""
+    names = [name for name in axes if name != "seed"]
+    listed = {name: values for name in names if not isinstance(values := axes[name], Range)}
+    lengths = [len(listed[name]) if name in listed else 0 for name in names]
+    levels = _levels(lengths, sample)
+
+    def fits(point: Point) -> bool:
+        return allowed({name: listed[name][level] for name, level in zip(names, point) if name in listed})
+
+    most = max(levels)
+    room = _room(levels, fits, sample)
+    if not most <= sample <= room:
+        raise GapbenchError(
+            f"{where}: sample = {sample} must be at least the values of the longest axis ({most}) and at most all "
+            f"combinations ({room}), seeds not counted."
+        )
+    what = [list(listed[name]) if name in listed else repr(axes[name]) for name in names]
+    points = based_sample(levels, sample, task, repr(what), fits=fits)
+    shares = _shares(
+        points, levels, [name not in listed for name in names], named_seed("range", task, repr(what))
+    )
+    return [
+        {
+            name: listed[name][level] if name in listed else share
+            for name, level, share in zip(names, point, of_point)
+        }
+        for (point, _), of_point in zip(points, shares)
+    ]
+
+
+def _levels(lengths: Sequence[int], sample: int) -> list[int]:
+    """How many levels each axis has, of whose values there are so many; 0 for a range, which has what is needed."""
+    strata = min(STRATA, sample)
+    while True:
+        levels = [length or strata for length in lengths]
+        if math.prod(levels) >= 2 * sample or strata >= sample or all(lengths):
+            return levels
+        strata = min(2 * strata, sample)
+
+
+def _room(levels: Sequence[int], fits: Callable[[Point], bool], wanted: int) -> int:
+    """How many points there are; where that is many more than are wanted, at least as many as are."""
+    everything = math.prod(levels)
+    if everything > 100 * wanted + 10_000:  # not all of them are looked at
+        generator = random.Random(0)
+        found = sum(fits(tuple(generator.randrange(n) for n in levels)) for _ in range(10_000))
+        return everything * found // 10_000
+    return sum(fits(point) for point in itertools.product(*(range(n) for n in levels)))
+
+
+def _shares(
+    points: Sequence[tuple[Point, int]], levels: Sequence[int], continuous: Sequence[bool], seed: int
+) -> list[list[float]]:
+    """Where in the range each point lies on each axis: within its level evenly, and as its base where it can.
+
+    The golden section of a level after that of the point before keeps values apart from all others of the level.
+
+    Returns:
+        Shares by point and axis; 0 where the axis is no range.
+    """
+    generator = random.Random(seed)
+    starts = [[generator.random() for _ in range(n)] for n in levels]
+    found: list[list[float]] = []
+    for point, base in points:
+        shares = []
+        for axis, level in enumerate(point):
+            if not continuous[axis]:
+                shares.append(0.0)
+            elif base >= 0 and points[base][0][axis] == level:
+                shares.append(found[base][axis])
+            else:
+                starts[axis][level] = (starts[axis][level] + GOLDEN) % 1.0
+                shares.append((level + starts[axis][level]) / levels[axis])
+        found.append(shares)
+    return found
+
+
 def balanced_sample(levels: Sequence[int], count: int, *names: object) -> list[Point]:
+    """`count` different points of the product of axes with so many `levels`; see `based_sample`."""
+    return [point for point, _ in based_sample(levels, count, *names)]
+
+
+def based_sample(
+    levels: Sequence[int],
+    count: int,
+    *names: object,
+    fits: Callable[[Point], bool] = lambda point: True,
+) -> list[tuple[Point, int]]:
     """`count` different points of the product of axes with so many `levels`.
 
     Points come in pairs that differ on one axis, the axes taking turns, so that what compares neighbours
@@ -75,33 +212,53 @@ def balanced_sample(levels: Sequence[int], count: int, *names: object) -> list[P
 
     Args:
         levels: how many values each axis has.
-        count: how many points, at most the product of `levels`.
+        count: how many points, at most those of the product of `levels` that fit.
         names: what the choice depends on besides.
+        fits: whether a point may be chosen.
 
     Returns:
-        The points, in the order in which they were chosen.
+        The points, in the order in which they were chosen, each with the place of the neighbour that was chosen
+        before it, -1 where there was none.
     """
     generator = random.Random(named_seed("sample", *names, tuple(levels), count))
     free = [axis for axis, n in enumerate(levels) if n > 1]
     counts = _Counts(levels)
-    chosen: dict[Point, None] = {}
+    chosen: dict[Point, int] = {}
     turns = itertools.cycle(free or [0])
     while len(chosen) < count:
         axis = next(turns)
         best = None
         if count - len(chosen) > 1:
-            best = min(_pairs(levels, chosen, axis, generator), key=counts.unevenness_with, default=None)
+            pairs = (pair for pair in _pairs(levels, chosen, axis, generator) if all(map(fits, pair)))
+            best = min(pairs, key=counts.unevenness_with, default=None)
+        base = -1
         if best is None:  # a last one, or where no pair on this axis is left: beside one that is there
-            beside = _neighbours_of(chosen, levels) if chosen else iter([[tuple(0 for _ in levels)]])
+            beside = [one for one in _neighbours_of(chosen, levels) if fits(one[0])] or [
+                [point] for point in _others(levels, chosen, fits)
+            ]
             best = min(beside, key=counts.unevenness_with)
+            base = next((place for place, other in enumerate(chosen) if _differ(other, best[0]) == 1), -1)
         for point in best:
-            chosen[point] = None
+            chosen[point] = base
             counts.add(point)
-    return list(chosen)
+            base = len(chosen) - 1
+    return list(chosen.items())
+
+
+def _others(
+    levels: Sequence[int], chosen: Mapping[Point, int], fits: Callable[[Point], bool]
+) -> Iterator[Point]:
+    """Some of the points that fit and are not chosen."""
+    everything = itertools.product(*(range(n) for n in levels))
+    return itertools.islice((point for point in everything if point not in chosen and fits(point)), TRIED)
+
+
+def _differ(one: Point, other: Point) -> int:
+    return sum(a != b for a, b in zip(one, other))
 
 
 def _pairs(
-    levels: Sequence[int], chosen: dict[Point, None], axis: int, generator: random.Random
+    levels: Sequence[int], chosen: Mapping[Point, int], axis: int, generator: random.Random
 ) -> Iterator[list[Point]]:
     """Random points that are not chosen yet, each with a neighbour on `axis`."""
     for _ in range(TRIED if levels[axis] > 1 else 0):
@@ -112,7 +269,7 @@ def _pairs(
             yield [point, neighbour]
 
 
-def _neighbours_of(chosen: dict[Point, None], levels: Sequence[int]) -> Iterator[list[Point]]:
+def _neighbours_of(chosen: Mapping[Point, int], levels: Sequence[int]) -> Iterator[list[Point]]:
     """Points that are not chosen and differ from a chosen one on one axis."""
     seen = set()
     for point in chosen:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from importlib import resources
 from pathlib import Path
@@ -14,34 +14,22 @@ from msgspec import Meta
 
 from gapbench.proxies.registry import list_proxies, proxy_entry
 from gapbench.suites import hyperparameters as hp
-from gapbench.suites.columns import DATA, OF_THE_TEST, taken
-from gapbench.suites.sampling import points_of
+from gapbench.suites.columns import DATA, OF_THE_TEST
+from gapbench.suites.configuration import (
+    Configuration,
+    configuration_values,
+    load_options,
+    options_of_task,
+    varying_axes,
+)
+from gapbench.suites.grids import GridTable, expand, listed_axes
 from gapbench_base.errors import GapbenchError
 from gapbench_base.suggestions import did_you_mean
 from gapbench_base.validation import validated
-from gapbench_models import list_models
-from gapbench_tasks import TaskError, canonical_option, list_tasks, task_options
 
 SCORER_ROWS = ("width", "hyperparameter_oracle", "noisy_oracle")
 """`gapbench_leaderboard.scores.BASELINES`, without the time that its import takes."""
 MOST = 2**63 - 1
-SPECIAL_AXES = ("family", "width", "seed")
-
-
-@dataclass(frozen=True)
-class GridTable:
-    """A [[grid]] of a suite's file: all combinations of the values of its axes, or a balanced `sample` of them.
-
-    Of a sample the share `core` is trained with `seeds` seeds in all.
-    """
-
-    task: str
-    axes: dict[str, Any] = field(default_factory=dict)
-    task_options: dict[str, object] = field(default_factory=dict)
-    training: dict[str, object] = field(default_factory=dict)
-    sample: Annotated[int, Meta(ge=2, le=MOST)] | None = None
-    core: Annotated[float, Meta(gt=0, le=1)] = 0.0
-    seeds: Annotated[int, Meta(ge=2, le=MOST)] | None = None
 
 
 @dataclass(frozen=True)
@@ -69,18 +57,6 @@ class SuiteFile:
 
 
 @dataclass(frozen=True)
-class Configuration:
-    """One point of a grid: a task with its options, a family, a width and how it is trained."""
-
-    task: str
-    task_options: tuple[tuple[str, object], ...]
-    family: str
-    width: float
-    training: hp.Hyperparameters
-    seed: int
-
-
-@dataclass(frozen=True)
 class ProxyRequest:
     """One row of measurements: a proxy with options, under the label it has in every table."""
 
@@ -94,7 +70,7 @@ class Suite:
     """A validated suite. `axes` are the names that vary (see `varying_axes`), `seed` not among them.
 
     `problem` are those of the axes that change the data that a network learns from: options of tasks, but those of
-    the test set. Networks of a task that agree on them are of one problem.
+    the test set, and the share of examples held out. Networks of a task that agree on them are of one problem.
     """
 
     name: str
@@ -113,8 +89,9 @@ class Suite:
         """The axes that change the data; of a suite without configurations those of the usual names."""
         if not self.configurations:
             return tuple(axis for axis in self.axes if axis in DATA)
-        options = {name for task in {c.task for c in self.configurations} for name in _options_of_task(task)}
+        options = {name for task in {c.task for c in self.configurations} for name in options_of_task(task)}
         options -= {*hp.NAMES, *OF_THE_TEST, "width"}
+        options |= set(hp.OF_THE_DATA)
         return tuple(axis for axis in self.axes if axis in options)
 
 
@@ -127,7 +104,8 @@ def list_suites() -> list[str]:
 def load_suite(name_or_path: str | Path) -> Suite:
     """Read and validate a suite by name or file. Raises `GapbenchError` saying what is wrong and where."""
     name = str(name_or_path)
-    if name in list_suites():
+    built_in = name in list_suites()
+    if built_in:
         text, where = (resources.files("gapbench") / "suites" / f"{name}.toml").read_text(), name
     else:
         path = Path(name)
@@ -140,7 +118,12 @@ def load_suite(name_or_path: str | Path) -> Suite:
             text, where = path.read_text(encoding="utf-8"), str(path)
         except (OSError, UnicodeDecodeError) as error:
             raise GapbenchError(f"The suite file {path} cannot be read: {error}") from None
-    return parse_suite(text, where)
+    suite = parse_suite(text, where)
+    if not built_in:  # those that come with gapbench are looked at in its tests
+        from gapbench.suites.distinct import refuse_equal_networks
+
+        refuse_equal_networks(suite.configurations, f"suite {where}")
+    return suite
 
 
 def parse_suite(text: str, where: str) -> Suite:
@@ -167,7 +150,7 @@ def parse_suite(text: str, where: str) -> Suite:
     configurations: dict[Configuration, None] = {}
     for index, grid in enumerate(file.grid, start=1):
         place = f"suite {where}, grid {index}"
-        configurations.update(dict.fromkeys(_expand(grid, file.training, place)))
+        configurations.update(dict.fromkeys(expand(grid, file.training, place)))
     return Suite(
         name=file.name,
         version=file.version,
@@ -177,7 +160,7 @@ def parse_suite(text: str, where: str) -> Suite:
         samples=file.measure.samples,
         measure_seed=file.measure.seed,
         loss=file.measure.loss,
-        axes=varying_axes(configurations),
+        axes=varying_axes(configurations, listed_axes(file.grid)),
         text=text,
     )
 
@@ -250,126 +233,6 @@ def _option_type(where: str, option: str, value: Any, default: object) -> None:
         raise GapbenchError(
             f"{where}: {option} = {value!r} must be {kind.get(type(default), 'a number or a text')}."
         )
-
-
-def configuration_values(configuration: Configuration) -> dict[str, object]:
-    """Every named value of a configuration but task, family and seed, as a flat table."""
-    options = _options_of_task(configuration.task) | dict(configuration.task_options)
-    values = {k: str(list(v)) if isinstance(v, tuple) else v for k, v in options.items()}
-    values |= {hp_name: getattr(configuration.training, hp_name) for hp_name in hp.NAMES}
-    return {**values, "width": configuration.width}
-
-
-def _options_of_task(task: str) -> dict[str, object]:
-    """Options and their defaults under the names of a suite: the task's `seed` is the `data_seed`."""
-    options = task_options(task)
-    seed = {"data_seed": options.pop("seed")} if "seed" in options else {}
-    return {**options, **seed}
-
-
-def varying_axes(configurations: Iterable[Configuration]) -> tuple[str, ...]:
-    """Names that take more than one value within some (task, family), `width` first.
-
-    What differs only between tasks or families (an epoch limit, a depth) is part of them, not an axis.
-
-    Returns:
-        The names.
-    """
-    seen: dict[str, dict[tuple[str, str], set[object]]] = {}
-    for configuration in configurations:
-        group = (configuration.task, configuration.family)
-        for name, value in configuration_values(configuration).items():
-            seen.setdefault(name, {}).setdefault(group, set()).add(value)
-    varying = {name for name, groups in seen.items() if any(len(v) > 1 for v in groups.values())}
-    return tuple(sorted(varying, key=lambda name: (name != "width", name)))
-
-
-def _expand(grid: GridTable, common: Mapping[str, object], where: str) -> Iterable[Configuration]:
-    task, axes, fixed_options = grid.task, grid.axes, grid.task_options
-    if task not in list_tasks():
-        hint = did_you_mean(task, list_tasks())
-        raise GapbenchError(f"{where}: there is no task {task!r}.{hint} Tasks: {', '.join(list_tasks())}.")
-    options = _options_of_task(task)
-    _refuse_shared_names(options, grid, where)
-    for axis, values in axes.items():
-        if axis not in (*SPECIAL_AXES, *hp.NAMES, *options):
-            hint = did_you_mean(axis, [*SPECIAL_AXES, *hp.NAMES, *options])
-            raise GapbenchError(f"{where}: there is no axis {axis!r}.{hint}")
-        if not isinstance(values, list) or not values:
-            raise GapbenchError(f"{where}: the axis {axis} must be a list of at least one value.")
-    for required in SPECIAL_AXES:
-        if required not in axes:
-            raise GapbenchError(f"{where}: the axis {required} is missing.")
-    for option in fixed_options:
-        if option not in options:
-            hint = did_you_mean(option, options)
-            raise GapbenchError(f"{where}: the task {task} has no option {option!r}.{hint}")
-    for both in set(axes) & (set(fixed_options) | set(grid.training)):
-        raise GapbenchError(f"{where}: {both} is given both as an axis and as a fixed value.")
-    for point in points_of(grid.task, axes, grid.sample, grid.core, grid.seeds, where):
-        values = dict(zip(axes, point))
-        family, width, seed = (values.pop(name) for name in SPECIAL_AXES)
-        if family not in list_models():
-            hint = did_you_mean(family, list_models())
-            raise GapbenchError(f"{where}: there is no model family {family!r}.{hint}")
-        if isinstance(width, bool) or not isinstance(width, int | float) or not 0 < width < float("inf"):
-            raise GapbenchError(f"{where}: width = {width!r} must be a positive number.")
-        chosen = {k: v for k, v in values.items() if k in hp.NAMES}
-        own = {k: v for k, v in values.items() if k in options and k not in hp.NAMES}
-        task_values = {**fixed_options, **own}
-        yield Configuration(
-            task=task,
-            task_options=_task_options(task, task_values, options, where),
-            family=str(family),
-            width=float(width),
-            training=hp.hyperparameters({**common, **grid.training, **chosen}, where),
-            seed=_whole(seed, 0, f"{where}: seed"),
-        )
-
-
-def _refuse_shared_names(options: Mapping[str, object], grid: GridTable, where: str) -> None:
-    """An option of a task that a grid uses must not be called like something else that is kept of a network."""
-    shared = set(taken(options)) | set(options) & {"width", *hp.NAMES}
-    if "data_seed" in task_options(grid.task):
-        shared.add("data_seed")
-    given = grid.task_options
-    for name in [*given, *grid.axes]:
-        own = name in SPECIAL_AXES or name in hp.NAMES
-        if name in shared and (name in given or not own):
-            raise GapbenchError(
-                f"{where}: the option {name!r} of the task {grid.task} cannot be given in a suite: {name!r} is "
-                + ("a hyper-parameter of every network" if own else "a column of population.csv")
-                + " already. Give the option another name in the task."
-            )
-
-
-def _task_options(
-    task: str, values: dict[str, object], defaults: dict[str, object], where: str
-) -> tuple[tuple[str, object], ...]:
-    """Options in canonical types without those at their default, so that equal tasks have equal keys."""
-    chosen = {}
-    for name, value in values.items():
-        try:
-            canonical = canonical_option(task, "seed" if name == "data_seed" else name, value)
-        except TaskError as error:
-            raise GapbenchError(f"{where}: {error}") from None
-        if canonical != defaults[name]:
-            chosen[name] = canonical
-    return tuple(sorted(chosen.items()))
-
-
-def load_options(configuration: Configuration) -> dict[str, object]:
-    """The configuration's options in the form that `load_task` takes."""
-    options = {k: list(v) if isinstance(v, tuple) else v for k, v in configuration.task_options}
-    if "data_seed" in options:
-        options["seed"] = options.pop("data_seed")
-    return options
-
-
-def _whole(value: object, least: int, what: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value < 2**63:
-        raise GapbenchError(f"{what} = {value!r} must be a whole number of at least {least}, below 2^63.")
-    return value
 
 
 __all__ = [

@@ -15,6 +15,7 @@ from gapbench_leaderboard.board.document import document, json_text
 from gapbench_leaderboard.board.invariances import invariance_table
 from gapbench_leaderboard.board.markdown import markdown_text
 from gapbench_leaderboard.board.page import page_text
+from gapbench_leaderboard.scores import PopulationDecision
 
 
 def build(
@@ -29,6 +30,7 @@ def build(
     notes: Sequence[str] = (),
     problem: Sequence[str] = (),
     audit: Mapping[str, object] | None = None,
+    decision: PopulationDecision | None = None,
 ) -> list[Path]:
     """Write `scores.csv`, `population.csv`, `measurements.csv`, `data.json`, `board.md` and `index.html`.
 
@@ -55,6 +57,7 @@ def build(
         audit: of invariance: `networks`, `seed`, and `proxies` (label -> list of results, each with `kind`,
             `strength`, `relative_change`, `rank_correlation`, `verdict` ("invariant", "not invariant" or "not
             applicable"), `reason`); also written to `invariances.csv`.
+        decision: what the population can decide; made of the tables if not given.
 
     Returns:
         The paths written.
@@ -62,7 +65,9 @@ def build(
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     audited = None if audit is None else cast(Audit, audit)
-    content = document(population, measurements, scores, axes, suite, entries, notes, audited, problem)
+    content = document(
+        population, measurements, scores, axes, suite, entries, notes, audited, problem, decision
+    )
     data = json_text(content)
     title = f"gapbench board: {content['suite'].get('name', '')} {content['suite'].get('version', '')}"
     texts = {

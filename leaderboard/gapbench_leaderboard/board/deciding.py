@@ -9,7 +9,7 @@ import pandas as pd
 
 from gapbench_leaderboard.board.content import DecisionSaid
 from gapbench_leaderboard.board.numbers import plain_members
-from gapbench_leaderboard.scores import decide
+from gapbench_leaderboard.scores import PopulationDecision, decide
 from gapbench_leaderboard.scoring.decision.words import decision_values
 from gapbench_leaderboard.statistics.configurations import numeric
 
@@ -20,8 +20,9 @@ def decision_of(
     axes: Sequence[str],
     problem: Sequence[str],
     suite: Mapping[str, object],
+    known: PopulationDecision | None = None,
 ) -> DecisionSaid:
-    """What the population can decide about the first target, as plain values.
+    """What the population can decide about the first target, as plain values; `known` if that is given.
 
     Networks under distribution shift have no place in it. Where the suite plans more networks than there are, it is
     extrapolated to them.
@@ -29,6 +30,8 @@ def decision_of(
     Returns:
         See `scoring.decision.tree.PopulationDecision`.
     """
+    if known is not None:
+        return cast(DecisionSaid, plain_members(decision_values(known)))
     rankable = population
     if "shift" in population.columns:
         rankable = population[~(numeric(population, "shift") > 0)].reset_index(drop=True)

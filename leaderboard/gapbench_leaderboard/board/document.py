@@ -28,7 +28,7 @@ from gapbench_leaderboard.board.marks import page_marks
 from gapbench_leaderboard.board.numbers import plain_cells, plain_members, plain_text
 from gapbench_leaderboard.board.standing import standing
 from gapbench_leaderboard.board.verdicts import invariance_verdict, verdicts
-from gapbench_leaderboard.scores import BASELINES, MEASURED_BASELINES
+from gapbench_leaderboard.scores import BASELINES, MEASURED_BASELINES, PopulationDecision
 
 FORMAT = 1
 EXACT_IN_SCRIPTS = 2**53 - 1
@@ -52,6 +52,7 @@ def document(
     notes: Sequence[str],
     audit: Audit | None = None,
     problem: Sequence[str] = (),
+    decision: PopulationDecision | None = None,
 ) -> Content:
     """The content of `data.json`.
 
@@ -101,7 +102,7 @@ def document(
         "meanings": meanings_of_estimators(),
         "proxies": described,
         "agreement": agreement(population, measurements, described, problem),
-        "decision": decision_of(population, scores, axes, problem, suite),
+        "decision": decision_of(population, scores, axes, problem, suite, decision),
         "population": columns(population),
         "measurements": columns(measurements),
         "scores": columns(scores),

@@ -18,16 +18,20 @@ from gapbench_leaderboard.statistics.noise import (
 
 
 def noise_of(
-    study: Study, correctness: Mapping[str, object] | None, slopes: Mapping[str, float] | None = None
+    study: Study,
+    correctness: Mapping[str, object] | None,
+    slopes: Mapping[str, float] | None = None,
+    groups: Mapping[str, object] | None = None,
 ) -> tuple[TestNoise | None, int | None]:
     """Test noise of a study and its smallest test size, where the tables tell them.
 
-    `slopes`: cell -> by how much its target changes with its test error, where that is not 1.
+    `slopes`: cell -> by how much its target changes with its test error, where that is not 1. `groups`: cell -> the
+    image that each of its test examples shows; images then count, not examples.
 
     Returns:
         The noise and the size; None for what the tables do not tell.
     """
-    noise, size = _of_test_error(study, correctness)
+    noise, size = _of_test_error(study, correctness, groups)
     if noise is not None and slopes:
         factor = np.array([slopes.get(str(cell), 1.0) for cell in study.networks["cell"]])
         noise = ScaledNoise(noise, factor)
@@ -35,7 +39,7 @@ def noise_of(
 
 
 def _of_test_error(
-    study: Study, correctness: Mapping[str, object] | None
+    study: Study, correctness: Mapping[str, object] | None, groups: Mapping[str, object] | None
 ) -> tuple[TestNoise | None, int | None]:
     """Noise of the test errors.
 
@@ -55,10 +59,9 @@ def _of_test_error(
     if correctness:
         expected = [int(size) if np.isfinite(size) else None for size in sizes]
         cells = [str(cell) for cell in networks["cell"]]
-        if smallest is not None:
-            return noise_by_size(cells, _by_text(correctness), expected), smallest
-        joint = joint_noise(cells, _by_text(correctness), expected)
-        return joint, joint.wrong.shape[1]
+        make = joint_noise if smallest is None else noise_by_size
+        joint = make(cells, _by_text(correctness), expected, _by_text(groups or {}))
+        return joint, joint.independent
     if not known or smallest is None or smallest < 1:
         return None, None
     error = numeric(networks, "test_error") if "test_error" in networks.columns else study.target

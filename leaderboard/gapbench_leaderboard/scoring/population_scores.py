@@ -43,6 +43,7 @@ def score_population(
     prediction_replicates: int = 50,
     workers: int | None = None,
     noise_slopes: Mapping[str, Mapping[str, float]] | None = None,
+    test_groups: Mapping[str, object] | None = None,
 ) -> pd.DataFrame:
     """Score every proxy by every target.
 
@@ -80,6 +81,8 @@ def score_population(
         workers: threads; the number of usable processors if not given.
         noise_slopes: for a target that does not change one to one with the test error, cell -> by how much it does:
             1 - rho k / (k - 1) for `gap_noisy`.
+        test_groups: for cells whose test examples are not independent, the image that each of them shows, whole
+            numbers of shape (test_size,). Images are then resampled, each with all its examples.
         ranked_status: statuses of the networks that are ranked.
 
     Returns:
@@ -122,7 +125,8 @@ def score_population(
             seed_column or "",
             problem,
         ):
-            noise, test_size = noise_of(study, correctness, (noise_slopes or {}).get(target))
+            slopes = (noise_slopes or {}).get(target)
+            noise, test_size = noise_of(study, correctness, slopes, test_groups)
             made = study.with_proxies(baselines_of(study, seed))
             found.append(replace(made, noise=noise, test_size=test_size))
         competing = [proxy for proxy in proxies if proxy not in set(map(str, baselines))]

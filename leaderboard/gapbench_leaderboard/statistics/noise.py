@@ -62,35 +62,55 @@ class BinomialNoise:
 
 @dataclass(frozen=True)
 class JointNoise:
-    """Test examples drawn with replacement, the same draw for all networks."""
+    """Test examples drawn with replacement, the same draw for all networks.
+
+    Examples that show one image are no independent evidence: with `groups` images are drawn, each with all its
+    examples, and the error is that of the examples drawn.
+    """
 
     wrong: NDArray[np.bool_]
     """Shape (networks, test examples)."""
     joint: bool = True
+    groups: NDArray[np.int64] | None = None
+    """The image that each test example shows, shape (test examples,); None: each its own."""
+
+    @property
+    def independent(self) -> int:
+        """How many independent draws a test set consists of."""
+        return self.wrong.shape[1] if self.groups is None else len(np.unique(self.groups))
 
     def draw(self, random: np.random.Generator, draws: int) -> NDArray[np.float64]:
         """See `TestNoise.draw`."""
-        networks, examples = self.wrong.shape
-        result = np.empty((draws, networks))
-        chance = np.full(examples, 1.0 / examples)
+        wrong, sizes = self._by_image()
+        images = len(sizes)
+        result = np.empty((draws, len(wrong)))
+        chance = np.full(images, 1.0 / images)
         errors = self.wrong.mean(axis=1)
-        wrong = self.wrong.astype(np.float32)  # counts below 2^24 are exact
-        step = max(1, _CELLS_AT_ONCE // max(1, examples))
+        step = max(1, _CELLS_AT_ONCE // max(1, images))
         for start in range(0, draws, step):
             stop = min(draws, start + step)
-            counts = random.multinomial(examples, chance, size=stop - start).astype(np.float32)
-            result[start:stop] = (counts @ wrong.T) / examples - errors
+            counts = random.multinomial(images, chance, size=stop - start).astype(np.float32)
+            result[start:stop] = (counts @ wrong.T) / (counts @ sizes)[:, None] - errors
         return result
 
     def deviation(self) -> NDArray[np.float64]:
-        """See `TestNoise.deviation`."""
-        error = self.wrong.mean(axis=1)
-        found: NDArray[np.float64] = np.sqrt(error * (1 - error) / self.wrong.shape[1])
+        """See `TestNoise.deviation`; with images of several examples that of the ratio of two sums over images."""
+        wrong, sizes = self._by_image()
+        error = self.wrong.mean(axis=1, keepdims=True)
+        found: NDArray[np.float64] = np.sqrt(((wrong - error * sizes) ** 2).sum(axis=1)) / self.wrong.shape[1]
         return found
+
+    def _by_image(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Wrong examples of each image (networks, images), and how many it has; counts below 2^24 are exact."""
+        if self.groups is None:
+            return self.wrong.astype(np.float32), np.ones(self.wrong.shape[1], dtype=np.float32)
+        _, image, sizes = np.unique(self.groups, return_inverse=True, return_counts=True)
+        wrong = np.stack([np.bincount(image, weights=row, minlength=len(sizes)) for row in self.wrong])
+        return wrong.astype(np.float32), sizes.astype(np.float32)
 
     def select(self, index: NDArray[np.intp]) -> JointNoise:
         """The noise of a part of the networks."""
-        return JointNoise(self.wrong[index])
+        return JointNoise(self.wrong[index], groups=self.groups)
 
 
 @dataclass(frozen=True)
@@ -127,6 +147,11 @@ class SeveralTestSets:
     members: tuple[NDArray[np.intp], ...]
     """The networks of each set, by position."""
     joint: bool = True
+
+    @property
+    def independent(self) -> int:
+        """How many independent draws the smallest of the test sets consists of."""
+        return min(noise.independent for noise in self.sets)
 
     def draw(self, random: np.random.Generator, draws: int) -> NDArray[np.float64]:
         """See `TestNoise.draw`."""
@@ -191,30 +216,44 @@ def unpack_test(entry: object, test_size: int | None, cell: str) -> NDArray[np.b
 
 
 def noise_by_size(
-    cells: list[str], correctness: Mapping[str, object], sizes: list[int | None]
+    cells: list[str],
+    correctness: Mapping[str, object],
+    sizes: list[int | None],
+    groups: Mapping[str, object] | None = None,
 ) -> JointNoise | SeveralTestSets:
-    """Joint noise of networks whose test sets have the sizes given: those of one size share theirs.
+    """Joint noise of networks whose test sets have the sizes given: those of one size and `groups` share theirs.
 
     Returns:
-        Joint noise where all have one size, else that of several test sets.
+        Joint noise where all share one test set, else that of several.
 
     Raises:
         TableError: as `joint_noise`, for the networks of each size.
     """
-    by_size: dict[int | None, list[int]] = {}
-    for position, size in enumerate(sizes):
-        by_size.setdefault(size, []).append(position)
-    if len(by_size) < 2:
-        return joint_noise(cells, correctness, sizes)
-    groups = [by_size[size] for size in sorted(by_size, key=lambda size: -1 if size is None else size)]
+    by_set: dict[tuple[int, bytes], list[int]] = {}
+    for position, (cell, size) in enumerate(zip(cells, sizes)):
+        shown = b"" if cell not in (groups or {}) else np.asarray((groups or {})[cell]).tobytes()
+        by_set.setdefault((-1 if size is None else size, shown), []).append(position)
+    if len(by_set) < 2:
+        return joint_noise(cells, correctness, sizes, groups)
+    members = [by_set[key] for key in sorted(by_set)]
     return SeveralTestSets(
-        tuple(joint_noise([cells[i] for i in own], correctness, [sizes[i] for i in own]) for own in groups),
-        tuple(np.array(own, dtype=np.intp) for own in groups),
+        tuple(
+            joint_noise([cells[i] for i in own], correctness, [sizes[i] for i in own], groups)
+            for own in members
+        ),
+        tuple(np.array(own, dtype=np.intp) for own in members),
     )
 
 
-def joint_noise(cells: list[str], correctness: Mapping[str, object], sizes: list[int | None]) -> JointNoise:
+def joint_noise(
+    cells: list[str],
+    correctness: Mapping[str, object],
+    sizes: list[int | None],
+    groups: Mapping[str, object] | None = None,
+) -> JointNoise:
     """Joint noise of the networks `cells`, which must have correctness on the same test examples.
+
+    `groups`: for cells whose test examples are not independent, the image that each shows, (test examples,).
 
     Returns:
         The noise, networks in the order of `cells`.
@@ -235,4 +274,20 @@ def joint_noise(cells: list[str], correctness: Mapping[str, object], sizes: list
                 f"networks of one task must share their test set, but {cell!r} has the correctness of {len(row)} "
                 f"examples and {cells[0]!r} of {len(rows[0])}"
             )
-    return JointNoise(~np.stack(rows))
+    return JointNoise(~np.stack(rows), groups=_shared_groups(cells, groups or {}, len(rows[0])))
+
+
+def _shared_groups(cells: list[str], groups: Mapping[str, object], examples: int) -> NDArray[np.int64] | None:
+    known = [cell for cell in cells if cell in groups]
+    if not known:
+        return None
+    first = np.asarray(groups[known[0]])
+    if first.shape != (examples,) or not np.issubdtype(first.dtype, np.integer):
+        raise TableError(
+            f"the test groups of cell {known[0]!r} must be whole numbers, one for each of {examples} test examples"
+        )
+    if len(known) < len(cells) or not all(np.array_equal(first, np.asarray(groups[cell])) for cell in known):
+        raise TableError(
+            f"networks that share a test set must have the same test groups, as {known[0]!r} has them"
+        )
+    return first.astype(np.int64)

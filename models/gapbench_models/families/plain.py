@@ -1,7 +1,7 @@
 """Small networks written out: no library, no normalisation.
 
-Weights are N(0, gain^2 / fan_in) with gain^2 = 2 before a ReLU (He et al. 2015) and 1 otherwise; biases start
-at zero.
+Weights are N(0, gain^2 / fan_in) with gain^2 = 2 before a ReLU (He et al. 2015), and before any nonlinearity in its
+place, so that networks that differ in it start from equal weights; gain^2 = 1 otherwise. Biases start at zero.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from torch import nn
 from gapbench_models.family import family
 from gapbench_models.request import BuildRequest
 from gapbench_models.rules import minimum_map, scaled
+
+ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "gelu": nn.GELU, "tanh": nn.Tanh, "silu": nn.SiLU}
 
 
 @family(
@@ -42,7 +44,7 @@ def linear(request: BuildRequest) -> nn.Module:
 )
 def deep_linear(request: BuildRequest) -> nn.Module:
     """logits = W_L ... W_1 x without biases; `depth` hidden layers of 64 width units each."""
-    return _dense(request, relu=False, bias=False)
+    return _dense(request, activation=None, bias=False)
 
 
 @family(
@@ -50,6 +52,7 @@ def deep_linear(request: BuildRequest) -> nn.Module:
     description="fully connected ReLU network with biases, no normalisation",
     width="64 hidden units",
     activations=("relu",),
+    activation_choices=("relu", "gelu", "tanh", "silu"),
     depth="hidden layers",
     default_depth=2,
     dropout="after every hidden layer",
@@ -57,8 +60,8 @@ def deep_linear(request: BuildRequest) -> nn.Module:
     place=30,
 )
 def mlp(request: BuildRequest) -> nn.Module:
-    """Fully connected ReLU network with biases; `depth` hidden layers of 64 width units each."""
-    return _dense(request, relu=True, bias=True)
+    """Fully connected network with biases, ReLU by default; `depth` hidden layers of 64 width units each."""
+    return _dense(request, activation=request.activation, bias=True)
 
 
 @family(
@@ -66,13 +69,14 @@ def mlp(request: BuildRequest) -> nn.Module:
     description="3 x 3 convolutions with ReLU and max pooling, mean pooling at the end, no normalisation",
     width="16, 32, 64, 64, ... channels",
     activations=("relu",),
+    activation_choices=("relu", "gelu", "tanh", "silu"),
     depth="convolutional layers",
     default_depth=3,
     smallest_size=2,
     place=40,
 )
 def cnn(request: BuildRequest) -> nn.Module:
-    """`depth` times 3 x 3 convolution, ReLU and, while 2 x 2 pixels remain, pooling; mean; linear layer."""
+    """`depth` times 3 x 3 convolution, ReLU (or another), pooling while 2 x 2 pixels remain; mean; linear layer."""
     layers: OrderedDict[str, nn.Module] = OrderedDict()
     channels, size = request.channels, request.size
     for index in range(request.depth or 3):
@@ -80,7 +84,7 @@ def cnn(request: BuildRequest) -> nn.Module:
         convolution = nn.Conv2d(channels, out_channels, 3, padding=1)
         _initialise(convolution, gain=math.sqrt(2))
         layers[f"convolution{index + 1}"] = convolution
-        layers[f"relu{index + 1}"] = nn.ReLU()
+        layers[f"{request.activation}{index + 1}"] = ACTIVATIONS[request.activation]()
         channels = out_channels
         if min(size) // 2 >= minimum_map(3):
             layers[f"pool{index + 1}"] = nn.MaxPool2d(2)
@@ -92,13 +96,13 @@ def cnn(request: BuildRequest) -> nn.Module:
     return nn.Sequential(layers)
 
 
-def _dense(request: BuildRequest, relu: bool, bias: bool) -> nn.Module:
+def _dense(request: BuildRequest, activation: str | None, bias: bool) -> nn.Module:
     layers: OrderedDict[str, nn.Module] = OrderedDict(flatten=nn.Flatten())
     features, hidden = math.prod(request.input_shape), scaled(64, request.width)
     for index in range(1, (request.depth or 2) + 1):
-        layers[f"hidden{index}"] = _linear(features, hidden, bias, gain=math.sqrt(2) if relu else 1.0)
-        if relu:
-            layers[f"relu{index}"] = nn.ReLU()
+        layers[f"hidden{index}"] = _linear(features, hidden, bias, gain=math.sqrt(2) if activation else 1.0)
+        if activation:
+            layers[f"{activation}{index}"] = ACTIVATIONS[activation]()
         if request.dropout:
             layers[f"dropout{index}"] = nn.Dropout(request.dropout)
         features = hidden

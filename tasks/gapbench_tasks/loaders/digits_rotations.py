@@ -30,13 +30,15 @@ def load_digits_rotations(
     seed: int = 0,
     angles: Range = (0.0, 360.0),
     test_angles: Range | None = None,
+    test_copies: int = 1,
 ) -> Task:
     """The 1,797 8 x 8 digits bundled with scikit-learn, rotated as in `mnist_rotations`, protocol version 1.
 
     Needs no download; `data_dir` is accepted and ignored.
 
     Returns:
-        800 images (stratified, by the data seed) are the pool for training subsets, the other 997 the test set.
+        800 images (stratified, by the data seed) are the pool for training subsets, the other 997 the test set,
+        each at `test_copies` fixed angles.
     """
     del data_dir
     from sklearn.datasets import load_digits
@@ -57,4 +59,5 @@ def load_digits_rotations(
         seed=seed,
         angles=angles,
         test_angles=test_angles,
+        test_copies=test_copies,
     )

@@ -28,6 +28,7 @@ def load_mnist_rotations(
     seed: int = 0,
     angles: Range = (0.0, 360.0),
     test_angles: Range | None = None,
+    test_copies: int = 1,
 ) -> Task:
     """Rotated MNIST, protocol version 1, in the setting of Larochelle et al. 2007.
 
@@ -35,7 +36,8 @@ def load_mnist_rotations(
     data seed (the ambiguity of 6 and 9 is accepted); bilinear, zeros outside, rotated before normalising.
 
     Returns:
-        A task with all 10,000 test images, with `shift = True` where `test_angles` differ from `angles`.
+        A task with all 10,000 test images, each at `test_copies` fixed angles, with `shift = True` where
+        `test_angles` differ from `angles`.
     """
     images = load_images("mnist", data_dir)
     return rotated_task(
@@ -50,4 +52,5 @@ def load_mnist_rotations(
         seed=seed,
         angles=angles,
         test_angles=test_angles,
+        test_copies=test_copies,
     )

@@ -14,7 +14,7 @@ from gapbench.population.stacked_parameters import StackedParameters, Unsuitable
 from gapbench.population.stacking import StackMember, train_together
 from gapbench.population.training import train
 from gapbench.population.vmap_stack import VmapStack
-from gapbench.suites.hyperparameters import Hyperparameters
+from gapbench.suites.hyperparameters import AUGMENTATIONS, OPTIMIZERS, Hyperparameters
 from gapbench_tasks import Split, load_task
 from gapbench_tasks.task import Task
 
@@ -23,7 +23,7 @@ FAMILIES = ["plain/mlp", "plain/deep_linear", "plain/linear"]
 
 def task_of(dtype=torch.float64, **options) -> Task:
     task = load_task("digits_rotations", train_size=46, **options)
-    train, test = (Split(s.inputs.to(dtype), s.targets) for s in (task.train, task.test))
+    train, test = (s.moved(lambda images: images.to(dtype)) for s in (task.train, task.test))
     return dataclasses.replace(task, train=train, test=Split(test.inputs[:200], test.targets[:200]))
 
 
@@ -41,13 +41,40 @@ DIFFERENT = [
 ]
 
 
-def members(build, count=7, tasks=TASKS, **shared):
+AXES = [
+    {"schedule": "cosine", "gradient_clip": 0.3},
+    {"schedule": "constant", "augmentation": "flip", "max_epochs": 2},
+    {"gradient_clip": 1.5, "augmentation": "crop", "augmentation_strength": 0.5, "weight_decay": 0.1},
+    {"augmentation": "cutout", "learning_rate": 0.2, "weight_decay": 0.02, "stop_loss": 2.2},
+    {"augmentation": "flip_crop", "augmentation_strength": 0.3, "input_noise": 0.1},
+    {"weight_decay": 0.1, "gradient_clip": 0.01},
+    {"schedule": "cosine", "learning_rate": 0.02},
+]
+SOFT = [
+    {"label_smoothing": 0.1},
+    {"augmentation": "mixup", "gradient_clip": 0.4},
+    {"augmentation": "mixup", "augmentation_strength": 0.5, "max_epochs": 2, "label_smoothing": 0.3},
+    {"label_smoothing": 0.5, "augmentation": "crop", "schedule": "cosine", "stop_loss": 2.2},
+    {"augmentation": "mixup", "mixup_alpha": 0.3, "input_noise": 0.2, "weight_decay": 0.1},
+]
+
+
+CHOSEN = [
+    {"validation": 0.25, "learning_rate": 0.5},
+    {"validation": 0.25, "learning_rate": 0.1, "max_epochs": 4},
+    {"validation": 0.25, "augmentation": "rotate", "schedule": "cosine"},
+    {"validation": 0.25, "learning_rate": 0.02, "input_noise": 0.2},
+]
+
+
+def members(build, count=7, tasks=TASKS, different=DIFFERENT, **shared):
+    count = min(count, len(different))
     return [
         StackMember(
             str(index),
             build(index),
             tasks[index % len(tasks)],
-            Hyperparameters(**({"batch_size": 16, "max_epochs": 6} | shared | DIFFERENT[index])),
+            Hyperparameters(**({"batch_size": 16, "max_epochs": 6} | shared | different[index])),
             seed=100 + index,
         )
         for index in range(count)
@@ -102,12 +129,74 @@ def mlp(index, dtype=torch.float64, family="plain/mlp", width=0.25, **options):
     return network.to(dtype)
 
 
-@pytest.mark.parametrize("optimizer", ["sgd", "adam", "sam"])
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize("engine", [LayerStack, VmapStack])
 def test_each_network_gets_what_it_would_get_alone(engine, optimizer):
     group = members(mlp, optimizer=optimizer)
     epochs = agree(group, together(group, engine), close)
     assert len(epochs) >= 3  # some end before others, so the stack shrinks on its way
+
+
+@pytest.mark.parametrize("different", [AXES, SOFT])
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("engine", [LayerStack, VmapStack])
+def test_every_axis_does_in_a_stack_what_it_does_alone(engine, optimizer, different):
+    group = members(mlp, optimizer=optimizer, different=different)
+    epochs = agree(group, together(group, engine), close)
+    assert len(epochs) >= 2
+
+
+@pytest.mark.parametrize("activation", ["gelu", "tanh", "silu"])
+def test_other_activations_go_into_the_stack_that_can_have_them(activation):
+    group = members(lambda index: mlp(index, activation=activation), count=3)
+    with pytest.raises(Unsuitable, match="no part of a chain"):
+        together(group, LayerStack)
+    agree(group, together(group, VmapStack), close)
+
+
+@pytest.mark.parametrize(
+    ("engine", "build"),
+    [
+        (LayerStack, mlp),
+        (VmapStack, mlp),
+        (
+            VmapStack,
+            lambda index: gapbench.build_model(
+                "torchvision/vgg11_bn", 1 / 32, (1, 8, 8), 10, seed=index
+            ).double(),
+        ),
+    ],
+    ids=["layers", "vmap", "batch norm"],
+)
+def test_each_network_of_a_stack_keeps_its_own_best_epoch(engine, build):
+    group = members(build, different=CHOSEN)
+    agree(group, together(group, engine), close)
+
+
+def test_labels_and_probabilities_are_not_mixed():
+    group = members(mlp, different=[AXES[0], SOFT[0]])
+    with pytest.raises(Unsuitable, match="probabilities"):
+        together(group, LayerStack)
+
+
+def test_every_augmentation_is_stacked():
+    kinds = [{"augmentation": kind, "max_epochs": 2} for kind in AUGMENTATIONS if kind != "mixup"]
+    group = members(mlp, count=len(kinds), different=kinds)
+    agree(group, together(group, LayerStack), close)
+
+
+@pytest.mark.skipif(not torch.backends.mkl.is_available(), reason="other kernels may round otherwise")
+@pytest.mark.parametrize("different", [AXES, SOFT])
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_every_axis_keeps_the_last_bit(optimizer, different):
+    group = members(
+        lambda index: mlp(index, torch.float32, width=0.11),
+        tasks=SINGLE,
+        optimizer=optimizer,
+        different=different,
+        batch_size=17,
+    )
+    agree(group, together(group, LayerStack), bitwise)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -170,7 +259,7 @@ def test_company_and_its_size_change_nothing():
 
 
 @pytest.mark.skipif(not torch.backends.mkl.is_available(), reason="other kernels may round otherwise")
-@pytest.mark.parametrize("optimizer", ["sgd", "adam", "sam"])
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize("width", [0.02, 0.11, 0.5])  # 1, 7 and 32 hidden units
 def test_the_numbers_are_those_of_the_plain_loop_to_the_last_bit(optimizer, width):
     group = members(

@@ -4,7 +4,15 @@ from dataclasses import replace
 
 from gapbench.population.jobs import Setup, TrainJob, TrialJob
 from gapbench.population.plan import Cell
-from gapbench.population.stacks import Decision, Stacks, evenly, halves, left_of, restoring_job
+from gapbench.population.stacks import (
+    Decision,
+    Stacks,
+    architecture_of,
+    evenly,
+    halves,
+    left_of,
+    restoring_job,
+)
 from gapbench.runs.records import TrainedCell
 from gapbench.suites.hyperparameters import Hyperparameters
 from gapbench.suites.suite import Configuration
@@ -103,3 +111,19 @@ def test_what_trained_a_network_trains_it_again():
     assert (job.engine, job.exact, job.wanted) == ("vmap", False, {keys[1]})
     lost = restoring_job(replace(row, engine="vmap", company='["gone"]'), group)
     assert type(lost) is TrainJob
+
+
+def test_what_decides_the_loss_and_the_network_is_of_the_architecture_and_old_decisions_are_found():
+    def name(**training):
+        (cell,) = cells(1, **training)
+        return architecture_of(cell, setup(1))
+
+    assert name() == (
+        '["t", {"shape": [1, 4, 4]}, "f", 1.0, {"batch_size": 64, "depth": null, "dropout": 0.0, '
+        '"optimizer": "sgd"}, ["cpu", "", "exact"]]'
+    )
+    alike = [name(schedule="cosine"), name(gradient_clip=1.0), name(augmentation="flip")]
+    assert alike == [name()] * 3
+    smoothed, mixed, other = name(label_smoothing=0.1), name(augmentation="mixup"), name(activation="gelu")
+    assert smoothed == mixed
+    assert len({name(), smoothed, other}) == 3

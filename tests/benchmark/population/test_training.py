@@ -8,9 +8,10 @@ from torch import nn
 import gapbench
 from gapbench.computation.batch_norm import reestimate_batch_norm
 from gapbench.population.augmentation import augment
+from gapbench.population.course import Course, learning_rate_factor, placed
 from gapbench.population.evaluation import evaluate
 from gapbench.population.optimizers import make_optimizer, step
-from gapbench.population.training import Course, learning_rate_factor, placed, train
+from gapbench.population.training import train
 from gapbench.suites.hyperparameters import Hyperparameters
 from gapbench_tasks import load_task
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import gapbench
+from gapbench.population.stored import open_population
 from gapbench.runs.entry import ScoreRow
 from gapbench.runs.store import Store
 from gapbench.submission.verifying import claim_of
@@ -88,3 +89,18 @@ def test_a_stored_run_that_is_written_to_keeps_its_rows_and_gains_the_columns_th
         added = store.cells()[-1]
     assert (added.engine, added.company) == ("vmap", '["new", "other"]')
     assert {row.engine for row in before} == {None}
+
+
+def test_a_run_of_an_earlier_protocol_is_not_gone_on_with(folder: Path) -> None:
+    with Store(folder, readonly=True) as store:
+        before = store.cells(), store.meta("plan"), len(store.environments())
+    with pytest.raises(gapbench.GapbenchError, match=r"protocol 1 .* protocol 2.*Nothing was changed"):
+        gapbench.run(folder, limit=2)
+    with Store(folder, readonly=True) as store:
+        assert (store.cells(), store.meta("plan"), len(store.environments())) == before
+
+
+def test_its_networks_are_found_by_the_keys_that_they_were_trained_under(folder: Path) -> None:
+    """Without their weight files, which are not stored here, they are asked for by name."""
+    with pytest.raises(gapbench.GapbenchError, match="weight file"):
+        open_population(folder)

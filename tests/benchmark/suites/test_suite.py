@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 from benchmark.tiny_suite import LABELS, TINY
 from gapbench import GapbenchError
 from gapbench.population.plan import TaskFacts, balanced, plan
+from gapbench.suites.distinct import refuse_equal_networks
 from gapbench.suites.suite import list_suites, load_suite, parse_suite
 
 FACTS = TaskFacts(1, "f" * 64, "synthetic", False)
@@ -139,6 +140,28 @@ def test_values_without_effect_make_no_second_network():
     assert {c.key for c in cells(text)} == {c.key for c in cells()}
 
 
+def test_what_has_no_effect_on_some_networks_is_no_axis_of_its_own():
+    """Else no two networks would differ in the augmentation alone."""
+
+    def axes(*lines):
+        return parse_suite(TINY.replace("learning_rate = [0.1, 0.2]", "\n".join(lines)), "t").axes
+
+    both = 'augmentation = ["none", "mixup"]'
+    fixed = "[training]\nmixup_alpha = 0.3\naugmentation_strength = 0.5"
+    text = TINY.replace("[training]", fixed).replace("learning_rate = [0.1, 0.2]", both)
+    assert parse_suite(text, "t").axes == ("width", "augmentation")
+    assert axes(both, "augmentation_strength = [0.5, 1.0]") == (
+        "width",
+        "augmentation",
+        "augmentation_strength",
+    )
+    assert axes("validation = [0.0, 0.2]") == (
+        "width",
+        "validation",
+    )  # the criterion to stop is that of one of them
+    assert axes('augmentation = ["none"]', "augmentation_strength = [0.5, 1.0]") == ("width",)
+
+
 TWO_TASKS = TINY + TINY[TINY.index("[[grid]]") :].replace('"separable"', '"digits_rotations"').replace(
     "shape = [1, 4, 4], train_size = 60, test_size = 200", "train_size = 60"
 ).replace('["plain/mlp"]', '["plain/mlp", "plain/cnn", "plain/linear"]')
@@ -161,3 +184,36 @@ def test_balancing_keeps_every_cell_once():
     everything = cells(TWO_TASKS)
     assert sorted(c.key for c in everything) == sorted(c.key for c in balanced(everything))
     assert len(everything) == 48
+
+
+@pytest.mark.parametrize("name", list_suites())
+def test_no_suite_has_one_network_under_two_widths(name):
+    refuse_equal_networks(load_suite(name).configurations, name)
+
+
+@pytest.mark.parametrize(
+    ("family", "widths", "word"),
+    [
+        ("timm/resnet18", [0.03125, 0.0625, 0.125, 0.25], "0.03125, 0.0625 and 0.125"),
+        ("torchvision/densenet121", [0.125, 0.0625], "0.0625 and 0.125"),
+        ("plain/mlp", [1, 1.001, 2], "1 and 1.001"),
+        ("plain/linear", [1, 2], "1 and 2"),
+    ],
+)
+def test_one_network_under_two_widths_is_refused(tmp_path, family, widths, word):
+    path = tmp_path / "s.toml"
+    path.write_text(
+        f"""
+name = "s"
+version = 1
+[[grid]]
+task = "separable"
+[grid.axes]
+family = ["{family}"]
+width = {widths}
+seed = [0]
+"""
+    )
+    with pytest.raises(GapbenchError, match="same network") as error:
+        load_suite(path)
+    assert word in str(error.value)

@@ -24,6 +24,8 @@ def decide(
     target: str | None = None,
     ranked_status: Collection[str] = RANKED_STATUS,
     planned: int | None = None,
+    correctness: Mapping[str, object] | None = None,
+    test_groups: Mapping[str, object] | None = None,
     labels: Mapping[str, str] | None = None,
 ) -> PopulationDecision:
     """What a population can decide about a target.
@@ -39,6 +41,8 @@ def decide(
         target: `gap` if not given, or the first of the scores without such.
         ranked_status: statuses of the networks that are ranked.
         planned: networks that there are to be, for an extrapolation where that is more.
+        correctness: test correctness by cell, see `score_population`; without it test errors are binomial.
+        test_groups: see `score_population`.
         labels: of columns and tasks that are called otherwise in words.
 
     Returns:
@@ -54,7 +58,7 @@ def decide(
     kept = is_kept(population, target, ranked_status)
     called = labels or {}
     levels = kept_by_level(population, kept, present, called)
-    strata = strata_of(population, target, present, data, ranked_status, called)
+    strata = strata_of(population, target, present, data, ranked_status, called, correctness, test_groups)
     rows = overall(scores, target)
     resolution = resolution_of(rows, len(population), planned)
     number = int(kept.sum())

@@ -24,6 +24,8 @@ def strata_of(
     problem: Sequence[str],
     ranked_status: Collection[str],
     labels: Mapping[str, str] | None = None,
+    correctness: Mapping[str, object] | None = None,
+    test_groups: Mapping[str, object] | None = None,
 ) -> tuple[Stratum, ...]:
     """Every task, problem and family with networks that are ranked.
 
@@ -34,6 +36,8 @@ def strata_of(
         problem: those of the axes that change the data.
         ranked_status: statuses of the networks that are ranked.
         labels: of columns and tasks that are called otherwise in words.
+        correctness: test correctness by cell, see `score_population`.
+        test_groups: see `score_population`.
 
     Returns:
         The strata, by task.
@@ -43,7 +47,7 @@ def strata_of(
     for study in studies(
         population, nothing, nothing, target, axes, ranked_status, seed_column="seed", problem=problem
     ):
-        noise, _ = noise_of(study, None)  # of one network: that test examples are shared changes nothing
+        noise, _ = noise_of(study, correctness, None, test_groups)
         group = group_codes(np.column_stack([study.problem, study.family]))
         for number in range(int(group.max()) + 1):
             found.append(_stratum(study, np.flatnonzero(group == number), noise, problem, labels or {}))

@@ -1,0 +1,274 @@
+"""The grids of a suite: axes, ranges, conditions and samples, and the configurations that they stand for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta
+
+from gapbench.suites import hyperparameters as hp
+from gapbench.suites.columns import taken
+from gapbench.suites.configuration import Configuration, options_of_task
+from gapbench.suites.sampling import Axes, Range, SampleRule, points_of
+from gapbench_base.errors import GapbenchError
+from gapbench_base.suggestions import did_you_mean
+from gapbench_models import list_models
+from gapbench_tasks import TaskError, canonical_option, list_tasks, task_options
+
+MOST = 2**63 - 1
+SPECIAL_AXES = ("family", "width", "seed")
+RANGE_KEYS = {"range", "scale"}
+
+
+@dataclass(frozen=True)
+class When:
+    """A [[grid.when]]: what holds where the axes named in `on` have these values (or one of a list of values).
+
+    `skip` leaves such points out. `set` gives fixed values to what is no axis, and other values to an axis: a list
+    as long as its own, or another range for a range.
+    """
+
+    on: dict[str, Any]
+    set: dict[str, Any] = field(default_factory=dict)
+    skip: bool = False
+
+
+@dataclass(frozen=True)
+class GridTable:
+    """A [[grid]] of a suite's file: all combinations of the values of its axes, or a balanced `sample` of them.
+
+    An axis is a list of values or, in a sample, `{ range = [low, high] }`, evenly in the logarithm unless `scale`
+    is "linear". Of a sample the share `core` is trained with `seeds` seeds in all, or with so many draws of the
+    data where `replicate` is "data_seed". `arm` names the grid in messages.
+    """
+
+    task: str
+    axes: dict[str, Any] = field(default_factory=dict)
+    task_options: dict[str, object] = field(default_factory=dict)
+    training: dict[str, object] = field(default_factory=dict)
+    sample: Annotated[int, Meta(ge=2, le=MOST)] | None = None
+    core: Annotated[float, Meta(gt=0, le=1)] = 0.0
+    seeds: Annotated[int, Meta(ge=2, le=MOST)] | None = None
+    replicate: Literal["seed", "data_seed"] = "seed"
+    when: list[When] = field(default_factory=list)
+    arm: str = ""
+
+
+def listed_axes(grids: Iterable[GridTable]) -> set[str]:
+    """Names that some grid lists with more than one value, or as a range."""
+    return {
+        name
+        for grid in grids
+        for name, values in grid.axes.items()
+        if isinstance(values, dict) or (isinstance(values, list) and len(values) > 1)
+    }
+
+
+def expand(grid: GridTable, common: Mapping[str, object], where: str) -> Iterator[Configuration]:
+    """The configurations of a grid.
+
+    Args:
+        grid: as the file has it.
+        common: training of all grids of the suite.
+        where: names the grid in messages.
+
+    Yields:
+        Configurations, in the order of the axes.
+
+    Raises:
+        GapbenchError: saying what is wrong and where.
+    """
+    if grid.arm:
+        where += f" ({grid.arm})"
+    options = _checked_names(grid, where)
+    axes = {name: _axis(name, values, f"{where}: the axis {name}") for name, values in grid.axes.items()}
+    for when in grid.when:
+        _check_when(when, grid, axes, options, where)
+    how = SampleRule(grid.sample, grid.core, grid.seeds, grid.replicate)
+    if how.replicate == "data_seed" and ("data_seed" not in options or "data_seed" in axes):
+        raise GapbenchError(
+            f'{where}: replicate = "data_seed" is for a task that has a data_seed which is no axis already.'
+        )
+
+    def allowed(point: Mapping[str, object]) -> bool:
+        return not any(when.skip and _holds(when, point) for when in grid.when)
+
+    points = points_of(grid.task, axes, how, allowed, where)
+    if not points:
+        raise GapbenchError(f"{where}: its conditions skip every point.")
+    for point in points:
+        yield _configuration(grid, common, _resolved(point, grid, axes), options, where)
+
+
+def _checked_names(grid: GridTable, where: str) -> dict[str, object]:
+    """Whether task, axes and options exist, each once; the task's options and their defaults."""
+    task, axes, fixed_options = grid.task, grid.axes, grid.task_options
+    if task not in list_tasks():
+        hint = did_you_mean(task, list_tasks())
+        raise GapbenchError(f"{where}: there is no task {task!r}.{hint} Tasks: {', '.join(list_tasks())}.")
+    options = options_of_task(task)
+    _refuse_shared_names(options, grid, where)
+    for axis in axes:
+        if axis not in (*SPECIAL_AXES, *hp.NAMES, *options):
+            hint = did_you_mean(axis, [*SPECIAL_AXES, *hp.NAMES, *options])
+            raise GapbenchError(f"{where}: there is no axis {axis!r}.{hint}")
+    for required in SPECIAL_AXES:
+        if required not in axes:
+            raise GapbenchError(f"{where}: the axis {required} is missing.")
+    for option in fixed_options:
+        if option not in options:
+            hint = did_you_mean(option, options)
+            raise GapbenchError(f"{where}: the task {task} has no option {option!r}.{hint}")
+    for both in set(axes) & (set(fixed_options) | set(grid.training)):
+        raise GapbenchError(f"{where}: {both} is given both as an axis and as a fixed value.")
+    return options
+
+
+def _axis(name: str, values: object, where: str) -> Sequence[object] | Range:
+    """The values of an axis; `where` names it in messages."""
+    if isinstance(values, dict):
+        return _range(name, values, where)
+    if not isinstance(values, list) or not values:
+        raise GapbenchError(
+            f"{where} must be a list of at least one value, or a table {{ range = [low, high] }}."
+        )
+    return values
+
+
+def _range(name: str, values: Mapping[str, object], where: str) -> Range:
+    unknown = values.keys() - RANGE_KEYS
+    if unknown or "range" not in values:
+        raise GapbenchError(f'{where} must be {{ range = [low, high] }}, perhaps with scale = "linear".')
+    whole = name in ("family", "seed", "data_seed", *hp.WHOLE) or name in hp.CHOICES
+    if whole:
+        raise GapbenchError(f"{where} has no values between its own: list them.")
+    bounds, scale = values["range"], values.get("scale", "log")
+    numbers = isinstance(bounds, list) and len(bounds) == 2 and all(_is_number(bound) for bound in bounds)
+    if not numbers or not bounds[0] < bounds[1]:  # type: ignore[index]
+        raise GapbenchError(f"{where}: range = {bounds!r} must be two numbers, the smaller one first.")
+    if scale not in ("log", "linear"):
+        raise GapbenchError(f'{where}: scale = {scale!r} is neither "log" nor "linear".')
+    low, high = (float(bound) for bound in bounds)  # type: ignore[attr-defined]
+    if scale == "log" and low <= 0:
+        raise GapbenchError(f'{where}: a range from {low:g} has no logarithm; give scale = "linear" with it.')
+    return Range(low, high, scale == "log")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _check_when(when: When, grid: GridTable, axes: Axes, options: Mapping[str, object], where: str) -> None:
+    """Whether a condition speaks of axes and values that there are."""
+    where += ", when"
+    if not when.on:
+        raise GapbenchError(f"{where}: on = {{ AXIS = VALUE }} is empty.")
+    if bool(when.set) == when.skip:
+        raise GapbenchError(f"{where}: either set = {{ NAME = VALUE }} or skip = true is needed.")
+    for name, wanted in when.on.items():
+        own = axes.get(name)
+        if own is None or name == "seed" or isinstance(own, Range):
+            hint = did_you_mean(name, axes)
+            raise GapbenchError(f"{where}: {name!r} is no axis with listed values here.{hint}")
+        for value in wanted if isinstance(wanted, list) else [wanted]:
+            if value not in own:
+                listed = ", ".join(map(repr, own))
+                raise GapbenchError(f"{where}: {name} = {value!r} is none of the axis' values: {listed}.")
+    for name, value in when.set.items():
+        if name in SPECIAL_AXES or name not in (*hp.NAMES, *options):
+            hint = did_you_mean(name, [*hp.NAMES, *options])
+            raise GapbenchError(f"{where}: {name!r} cannot be set.{hint}")
+        own = axes.get(name)
+        if isinstance(own, Range):
+            _range(name, value if isinstance(value, dict) else {}, f"{where}: {name}")
+        elif own is not None and not (isinstance(value, list) and len(value) == len(own)):
+            raise GapbenchError(
+                f"{where}: {name} is an axis: give a list of {len(own)} values, one for each of its own."
+            )
+
+
+def _holds(when: When, point: Mapping[str, object]) -> bool:
+    return all(
+        point[name] in (wanted if isinstance(wanted, list) else [wanted]) for name, wanted in when.on.items()
+    )
+
+
+def _resolved(point: Mapping[str, object], grid: GridTable, axes: Axes) -> dict[str, object]:
+    """A point with the values of its ranges, and with what its conditions set."""
+    values = dict(point)
+    ranges = {name: own for name, own in axes.items() if isinstance(own, Range)}
+    for when in grid.when:
+        if not _holds(when, point):
+            continue
+        for name, value in when.set.items():
+            own = axes.get(name)
+            if isinstance(own, Range):
+                ranges[name] = _range(name, value, "")
+            else:
+                values[name] = value if own is None else value[list(own).index(point[name])]
+    for name, own in ranges.items():
+        share = point[name]
+        assert isinstance(share, float)
+        values[name] = own.at(share)
+    return values
+
+
+def _configuration(
+    grid: GridTable,
+    common: Mapping[str, object],
+    values: dict[str, object],
+    options: dict[str, object],
+    where: str,
+) -> Configuration:
+    family, width, seed = (values.pop(name) for name in SPECIAL_AXES)
+    if family not in list_models():
+        hint = did_you_mean(str(family), list_models())
+        raise GapbenchError(f"{where}: there is no model family {family!r}.{hint}")
+    if not _is_number(width) or not width > 0:  # type: ignore[operator]
+        raise GapbenchError(f"{where}: width = {width!r} must be a positive number.")
+    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**63:
+        raise GapbenchError(f"{where}: seed = {seed!r} must be a whole number of at least 0, below 2^63.")
+    chosen = {k: v for k, v in values.items() if k in hp.NAMES}
+    own = {k: v for k, v in values.items() if k in options and k not in hp.NAMES}
+    return Configuration(
+        task=grid.task,
+        task_options=_task_options(grid.task, {**grid.task_options, **own}, options, where),
+        family=str(family),
+        width=float(width),  # type: ignore[arg-type]
+        training=hp.hyperparameters({**common, **grid.training, **chosen}, where, str(family)),
+        seed=seed,
+    )
+
+
+def _refuse_shared_names(options: Mapping[str, object], grid: GridTable, where: str) -> None:
+    """An option of a task that a grid uses must not be called like something else that is kept of a network."""
+    shared = set(taken(options)) | set(options) & {"width", *hp.NAMES}
+    if "data_seed" in task_options(grid.task):
+        shared.add("data_seed")
+    given = grid.task_options
+    for name in [*given, *grid.axes]:
+        own = name in SPECIAL_AXES or name in hp.NAMES
+        if name in shared and (name in given or not own):
+            raise GapbenchError(
+                f"{where}: the option {name!r} of the task {grid.task} cannot be given in a suite: {name!r} is "
+                + ("a hyper-parameter of every network" if own else "a column of population.csv")
+                + " already. Give the option another name in the task."
+            )
+
+
+def _task_options(
+    task: str, values: dict[str, object], defaults: dict[str, object], where: str
+) -> tuple[tuple[str, object], ...]:
+    """Options in canonical types without those at their default, so that equal tasks have equal keys."""
+    chosen = {}
+    for name, value in values.items():
+        try:
+            canonical = canonical_option(task, "seed" if name == "data_seed" else name, value)
+        except TaskError as error:
+            raise GapbenchError(f"{where}: {error}") from None
+        if canonical != defaults[name]:
+            chosen[name] = canonical
+    return tuple(sorted(chosen.items()))
