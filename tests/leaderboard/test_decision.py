@@ -29,8 +29,8 @@ from gapbench_leaderboard.statistics.noise import (
     JointNoise,
     ScaledNoise,
     SeveralTestSets,
-    TestNoise,
 )
+from gapbench_leaderboard.statistics.noise import TestNoise as Noise
 from leaderboard.board_cases import AWKWARD, STATES, board, scored
 from leaderboard.chromium import CHROMIUM, browser, needs_browser
 
@@ -78,7 +78,7 @@ def test_spread_noise_seeds_and_shares_of_a_grid_have_their_closed_forms() -> No
     assert second.spread == pytest.approx(0, abs=1e-12)
 
 
-def noises() -> dict[str, TestNoise]:
+def noises() -> dict[str, Noise]:
     random = np.random.default_rng(0)
     wrong = random.random((3, 120)) < np.array([[0.1], [0.3], [0.6]])
     binomial = BinomialNoise(np.array([0.1, 0.5, 0.0]), np.array([50, 100, 70]))
