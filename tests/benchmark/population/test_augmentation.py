@@ -12,11 +12,8 @@ from torch import nn
 import gapbench
 from gapbench.population.augmentation import augment, mixup
 from gapbench.population.course import Course, placed
-from gapbench.population.facts import facts_source
-from gapbench.population.plan import TaskFacts, describe
 from gapbench.population.training import mean_loss
 from gapbench.suites.hyperparameters import Hyperparameters
-from gapbench.suites.suite import Configuration
 from gapbench_base.seeds import named_seed
 from gapbench_tasks import Split, load_task
 from gapbench_tasks.rotation import rotate
@@ -232,17 +229,3 @@ def test_what_images_were_is_made_once_when_asked_for_and_belongs_to_its_split_a
     assert dataclasses.replace(split, targets=torch.zeros(3)).upright is None
     assert load_task("separable").train.upright is None
     assert placed(load_task("separable"), torch.device("cpu"))[0][0].upright is None
-
-
-def test_the_key_says_that_rotations_are_composed_where_they_are():
-    def described(augmentation, turned):
-        values = Hyperparameters(augmentation=augmentation).normalised()
-        configuration = Configuration("t", (), "plain/mlp", 1.0, values, 0)
-        return describe(configuration, TaskFacts(1, "f", "synthetic", False, turned=turned))
-
-    assert described("rotate", True) == described("rotate", False) | {"rotation": "composed"}
-    for kind in ("none", "rot4", "flip"):
-        assert described(kind, True) == described(kind, False)
-    facts = facts_source(None)
-    for task, turned in (("digits_rotations", True), ("separable", False)):
-        assert facts(Configuration(task, (), "plain/mlp", 1.0, Hyperparameters(), 0)).turned is turned

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from gapbench_leaderboard.scoring.decision.tree import Kept
 from gapbench_leaderboard.statistics.configurations import numeric
-from gapbench_leaderboard.statistics.levels_of_axes import in_words, levels_of_axis
+from gapbench_leaderboard.statistics.levels_of_axes import EMPTY, in_words, levels_of_axis
 
 
 def is_kept(population: pd.DataFrame, target: str, ranked_status: Collection[str]) -> NDArray[np.bool_]:
@@ -53,6 +53,8 @@ def kept_by_level(
         found += [
             Kept(name_of, name, int(kept[own.codes == code].sum()), int((own.codes == code).sum()))
             for code, name in enumerate(own.names)
+            if name != EMPTY
+            or column in ("task", "family", "width")  # else tasks and families without the axis
         ]
     if {"family", "width"} <= set(columns):
         found += _by_width(population, kept)

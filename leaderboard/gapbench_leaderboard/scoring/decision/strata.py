@@ -12,7 +12,7 @@ from gapbench_leaderboard.scoring.decision.tree import NAN, Stratum
 from gapbench_leaderboard.scoring.noise import noise_of
 from gapbench_leaderboard.scoring.study import Study, identifying, studies
 from gapbench_leaderboard.statistics.configurations import group_codes, means
-from gapbench_leaderboard.statistics.levels_of_axes import in_words, levels_of_axis
+from gapbench_leaderboard.statistics.levels_of_axes import EMPTY, in_words, levels_of_axis
 from gapbench_leaderboard.statistics.noise import TestNoise
 from gapbench_leaderboard.statistics.variance_shares import variance_shares
 
@@ -75,7 +75,11 @@ def _stratum(
     shares = variance_shares(target, configuration, levels, number / combinations)
     return Stratum(
         task=labels.get(study.task, study.task),
-        problem=", ".join(f"{labels.get(axis, axis)} {in_words(networks[axis].iloc[0])}" for axis in problem),
+        problem=", ".join(
+            f"{labels.get(axis, axis)} {value}"
+            for axis in problem
+            if (value := in_words(networks[axis].iloc[0])) != EMPTY  # an option that the task does not have
+        ),
         family=study.family_names[study.family[members[0]]],
         networks=len(members),
         configurations=number,
