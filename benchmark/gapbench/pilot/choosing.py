@@ -53,12 +53,17 @@ class _Group:
         return cell
 
     def second(self, facts_of: Facts) -> Cell | None:
-        """A further seed: of the first configuration that has one seed, else one that the suite has left."""
-        for configuration, rest in self.begun.items():
-            if len(self.seeds[configuration]) == 1:
-                cell = rest.pop(0) if rest else self._added(configuration, facts_of)
-                self.seeds[configuration].append(cell.configuration.seed)
-                return cell
+        """A further seed of a configuration that has one: the suite's own where it has some, else another.
+
+        Returns:
+            None where every configuration has two seeds and nothing is left.
+        """
+        alone = [configuration for configuration in self.begun if len(self.seeds[configuration]) == 1]
+        for configuration in sorted(alone, key=lambda own: not self.begun[own]):  # stable
+            rest = self.begun[configuration]
+            cell = rest.pop(0) if rest else self._added(configuration, facts_of)
+            self.seeds[configuration].append(cell.configuration.seed)
+            return cell
         for rest in self.begun.values():
             if rest:
                 return rest.pop(0)
@@ -86,8 +91,10 @@ def choose(cells: Sequence[Cell], networks: int, axes: Sequence[str], facts_of: 
         facts_of: for the description of seeds that the suite lacks.
 
     Returns:
-        The cells, in the order in which they are to be trained; fewer where the suite has no more.
+        The cells, in the order in which they are to be trained; of the suite alone where it has no more.
     """
+    if networks >= len(cells):
+        return list(cells)
     tasks: dict[str, list[_Group]] = defaultdict(list)
     for (task, _), group in sorted(_groups(cells, axes).items()):
         tasks[task].append(group)

@@ -72,10 +72,26 @@ def test_cells_are_those_of_the_suite_but_for_added_seeds(suite):
 
 
 def test_seeds_that_the_suite_has_are_not_replaced_by_others():
-    suite = load_suite("quick")
+    suite = load_suite("width_study")
     whole = plan(suite, facts)
     chosen = choose(whole, 48, suite.axes, facts)
     assert {cell.key for cell in chosen} <= {cell.key for cell in whole}
+
+
+def test_seeds_of_the_core_are_taken_before_others_are_added():
+    whole = plan(parse_suite(SAMPLED, "here"), facts)
+    keys = {cell.key for cell in whole}
+    chosen = choose(whole, 60, ("width", "learning_rate", "weight_decay"), facts)
+    added = [place for place, cell in enumerate(chosen) if cell.key not in keys]
+    assert added
+    for place in added:
+        before = {cell.key for cell in chosen[:place]}
+        mine = [
+            cell for cell in chosen[:place] if cell.configuration.family == chosen[place].configuration.family
+        ]
+        for cell in mine:
+            same = {other.key for other in whole if point(other) == point(cell)}
+            assert len(same & before) == len(same)
 
 
 def test_a_quarter_is_a_second_seed_of_every_family(suite):
@@ -84,7 +100,10 @@ def test_a_quarter_is_a_second_seed_of_every_family(suite):
     assert set(seeds.values()) == {1, 2}
     assert sum(number == 2 for number in seeds.values()) == 12
     twice = {(own.task, own.family) for own, number in seeds.items() if number == 2}
-    assert twice == {(cell.configuration.task, cell.configuration.family) for cell in chosen}
+    groups = {(cell.configuration.task, cell.configuration.family) for cell in chosen}
+    tasks = Counter(task for task, _ in groups)
+    # Tasks take turns, so a task has its share of the twelve: enough for all of its families or not.
+    assert len(twice) == sum(min(families, 12 // len(tasks)) for families in tasks.values())
 
 
 def test_tasks_families_and_levels_are_balanced(suite):
@@ -114,7 +133,8 @@ def test_tasks_families_and_levels_are_balanced(suite):
                 numbers = [quarters[quarter] for quarter in range(4)]
             else:
                 numbers = [counts[level] for level in levels]
-            assert max(numbers) - min(numbers) <= 2, (group, axis, counts)
+            # Levels that hang together (a rate for each optimizer) cannot all be even.
+            assert max(numbers) - min(numbers) <= 3, (group, axis, counts)
 
 
 def test_more_networks_begin_with_fewer(suite):
@@ -123,8 +143,7 @@ def test_more_networks_begin_with_fewer(suite):
     assert [cell.key for cell in choose(whole, 24, suite.axes, facts)] == many[:24]
 
 
-def test_as_many_as_the_suite_has_are_all_of_it():
-    suite = load_suite("quick")
+def test_as_many_as_the_suite_has_are_all_of_it(suite):
     whole = plan(suite, facts)
     chosen = choose(whole, 10_000, suite.axes, facts)
     assert {cell.key for cell in chosen} == {cell.key for cell in whole}

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -22,34 +24,48 @@ def test_grid_axes_and_labels():
     assert [r.label for r in suite.proxies] == LABELS
 
 
-@pytest.mark.parametrize("name", list_suites())
-def test_bundled_suites_are_valid_and_large_enough(name):
+LEAST = {  # networks, configurations, families, families of timm, of torchvision, axes beside width
+    "quick": (200, 150, 4, 1, 1, 4),
+    "compact": (360, 320, 7, 3, 2, 4),
+    "standard": (768, 600, 7, 2, 2, 4),
+}
+TASKS = {
+    "quick": {"separable", "digits_rotations"},
+    "compact": {"separable", "cifar10", "mnist_rotations"},
+    "standard": {"separable", "cifar10", "cifar100", "mnist_rotations"},
+}
+
+
+@pytest.mark.parametrize("name", LEAST)
+def test_bundled_suites_are_large_enough(name):
     suite = load_suite(name)
-    widths, seeds, networks = {}, {}, {}
-    for c in suite.configurations:
-        widths.setdefault(c.family.split("/")[0], set()).add(c.width)
-        seeds.setdefault(c.task, set()).add(c.seed)
-        networks.setdefault(c.task, set()).add((c.family, c.width, c.training, c.task_options))
-    if name != "width_study":  # one family by design
-        assert set(widths) == {"plain", "timm", "torchvision"}
-    assert all(len(s) >= 2 for s in seeds.values())
-    for c in suite.configurations:
-        family = {o.width for o in suite.configurations if (o.task, o.family) == (c.task, c.family)}
-        assert len(family) >= 4
-        assert max(family) / min(family) >= 16
-    if name == "quick":
-        assert len(suite.configurations) >= 60
-        assert set(networks) == {"separable", "digits_rotations"}
-    elif name == "width_study":
-        assert max(widths["plain"]) / min(widths["plain"]) >= 64
-        assert {c.training.depth for c in suite.configurations} == {1, 2}
-    else:
-        assert set(networks) == {"separable", "cifar10", "mnist_rotations"}
-        assert all(len(n) >= 40 for n in networks.values())
+    networks, points, *families, axes = LEAST[name]
+    found = {c.family for c in suite.configurations}
+    of = [{f for f in found if f.startswith(library)} for library in ("", "timm/", "torchvision/")]
+    assert len(suite.configurations) >= networks
+    without_seed = {replace(c, seed=0) for c in suite.configurations}
+    assert len(without_seed) >= points
+    assert all(len(own) >= least for own, least in zip(of, families))
+    assert len(set(suite.axes) - {"width", *suite.problem}) >= axes
+    widths = {c.width for c in suite.configurations}
+    assert max(widths) / min(widths) >= 16
+    for family in found:
+        assert len({c.width for c in suite.configurations if c.family == family}) >= 3
+    for task in TASKS[name]:
+        own = [c for c in without_seed if c.task == task]
+        assert len(own) >= 40
+        assert len([c for c in suite.configurations if c.task == task]) > len(own)  # some with more seeds
+    assert {c.task for c in suite.configurations} == TASKS[name]
+    if name != "quick":
         for proxy in ("sharpness_full", "sharpness_average_full"):
             assert sum(r.proxy == proxy for r in suite.proxies) == 3  # three radii, each its own row
-    if name == "standard":
-        assert len(suite.configurations) >= 480
+
+
+def test_the_study_of_width_has_widths():
+    suite = load_suite("width_study")
+    widths = {c.width for c in suite.configurations}
+    assert max(widths) / min(widths) >= 64
+    assert {c.training.depth for c in suite.configurations} == {1, 2}
 
 
 @pytest.mark.parametrize(
