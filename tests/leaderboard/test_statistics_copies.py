@@ -45,6 +45,16 @@ def test_noise_of_copies_is_that_of_test_sets_of_other_images() -> None:
     assert np.mean(covered_naive) < 0.75
 
 
+def test_the_deviation_of_copies_is_that_of_draws() -> None:
+    random = np.random.default_rng(23)
+    wrong, groups, _ = _copied(random, 300, 4, networks=3)
+    keep = random.random(wrong.shape[1]) < 0.8  # images with fewer copies than others
+    noise = JointNoise(wrong[:, keep], groups=groups[keep])
+    drawn = noise.draw(random, 20_000).std(axis=0)
+    np.testing.assert_allclose(noise.deviation(), drawn, rtol=0.03)
+    assert (noise.deviation() > 1.3 * JointNoise(wrong[:, keep]).deviation()).all()
+
+
 def test_copies_of_one_image_are_drawn_together() -> None:
     random = np.random.default_rng(3)
     wrong = random.random((2, 12)) < 0.5

@@ -107,6 +107,7 @@ def _measure_of(request: ProxyRequest, given: Handover, seed: int) -> Measure:
             all_targets=given.all_targets,
             initial=given.initial,
             loss=given.loss,
+            history=given.history,
         )
         return measure_in(context, entry, options, named_seed("audit", seed))
 

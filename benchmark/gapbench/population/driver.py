@@ -163,7 +163,8 @@ class Driver:
         missing = tuple(entry for entry in wanted if entry[0] not in self.finished)
         if missing:
             cell = self.cells[key]
-            job = MeasureJob(key, cell.seed, cell.configuration, sha256, missing)
+            history = self.rows[key].history
+            job = MeasureJob(key, cell.seed, cell.configuration, sha256, missing, history)
             self.pool.queue.appendleft(job)  # finish a network before the next begins
 
     def _handle(self, event: WorkerEvent) -> None:

@@ -76,13 +76,14 @@ class TrialJob:
 
 @dataclass(frozen=True)
 class MeasureJob:
-    """Measure proxies, each with the key of its measurement, on a trained cell."""
+    """Measure proxies, each with the key of its measurement, on a trained cell, whose row has this `history`."""
 
     cell: str
     seed: int
     configuration: Configuration
     weights_sha256: str
     requests: tuple[tuple[str, ProxyRequest, Description], ...]
+    history: str | None = None
 
 
 def cell_of(job: TrainJob, device: str, status: CellStatus) -> TrainedCell:

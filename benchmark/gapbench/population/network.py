@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 from pathlib import Path
 
 import numpy as np
@@ -75,6 +77,20 @@ def measured_examples(task: Task, samples: int, seed: int) -> NDArray[np.int64]:
     return stratified_subset(labels, samples, "measure_samples", seed)
 
 
+def history_of(stored: str | None) -> dict[str, list[float]] | None:
+    """What a row of the run database keeps of the course of training, as `Context.history` has it.
+
+    Args:
+        stored: JSON of the mean mini-batch losses (nats), epoch by epoch.
+
+    Returns:
+        `loss`: those losses, NaN where they were not finite; None where nothing is kept.
+    """
+    if stored is None:
+        return None
+    return {"loss": [math.nan if value is None else float(value) for value in json.loads(stored)]}
+
+
 def handover_of(member: Member, population: Population) -> Handover:
     """What a sandbox gets of one trained network of an open population."""
     task = task_of(member.configuration, population.data_dir)
@@ -90,4 +106,5 @@ def handover_of(member: Member, population: Population) -> Handover:
         all_inputs=task.train.inputs,
         all_targets=task.train.targets,
         loss=suite.loss,
+        history=history_of(member.history),
     )

@@ -14,11 +14,12 @@ from gapbench_base.errors import GapbenchError
 
 @dataclass(frozen=True)
 class Member:
-    """A trained network: its key, the checksum of its weight file, and how it was made."""
+    """A trained network: its key, the checksum of its weight file, how it was made, and its stored `history`."""
 
     key: str
     sha256: str
     configuration: Configuration
+    history: str | None = None
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,7 @@ def open_population(
         row = rows.get(cell.key)
         if row is None or not row.measurable or row.weights_sha256 is None:
             continue
-        members.append(Member(cell.key, row.weights_sha256, cell.configuration))
+        members.append(Member(cell.key, row.weights_sha256, cell.configuration, row.history))
     if not members:
         raise GapbenchError(f"{folder} has no trained network yet. Train first: gapbench run {suite.name}")
     require_intact(folder, [rows[member.key] for member in members], data_dir)

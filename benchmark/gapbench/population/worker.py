@@ -19,7 +19,7 @@ from typing import Any
 from gapbench.population.cells import problem_of, train_cell
 from gapbench.population.facts import task_of
 from gapbench.population.jobs import Job, MeasureJob, Setup, StackJob, TrainJob, TrialJob
-from gapbench.population.network import measured_examples, trained_networks
+from gapbench.population.network import history_of, measured_examples, trained_networks
 from gapbench.runs.records import stored_measurement
 from gapbench_base.errors import DiskFull, GapbenchError
 
@@ -103,6 +103,7 @@ def measure_cell(setup: Setup, job: MeasureJob, send: Callable[[str, object], No
                     all_targets=task.train.targets,
                     initial=initial,
                     loss=setup.loss,
+                    history=history_of(job.history),
                 ),
                 seed,
             )

@@ -35,8 +35,9 @@ class Context:
     `model` is the trained network in eval mode, `initial` the same at initialisation (or None), `inputs`
     (n, c, h, w) and `targets` (n,) the training examples to differentiate on (a fixed stratified subset in a
     suite), without augmentation. `logits`, `margins`, `train_loss` and `input_norm` use the whole training
-    set (N examples). `generator` (CPU) is the only source of randomness. `history`, `sibling` and
-    `unlabelled` are None where they were not given. `batch_size` examples are evaluated at once (None: as
+    set (N examples). `generator` (CPU) is the only source of randomness. `history` has the course of
+    training where it is known, in a suite always: `loss`, the mean mini-batch loss (nats) of every epoch. `sibling`
+    and `unlabelled` are None where they were not given. `batch_size` examples are evaluated at once (None: as
     many as is usual). `notes` say in which type it is computed and what was left out.
     """
 

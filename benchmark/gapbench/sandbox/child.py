@@ -163,6 +163,7 @@ class _Session:
             all_targets=given["all_targets"],
             initial=given["initial"],
             loss=job["loss"],
+            history=given["history"],
         )
         data = _data_of(context)
         before = {name: tensor.clone() for name, tensor in data.items()}

@@ -23,13 +23,14 @@ class Handover:
     all_inputs: Tensor | None = None
     all_targets: Tensor | None = None
     loss: str = "cross_entropy"
+    history: dict[str, list[float]] | None = None
 
     def packed(self) -> bytes:
         """The content for the other side, made and read by trusted code alone."""
         stream = io.BytesIO()
         content: dict[str, object] = {
             name: getattr(self, name)
-            for name in ("model", "initial", "inputs", "targets", "all_inputs", "all_targets")
+            for name in ("model", "initial", "inputs", "targets", "all_inputs", "all_targets", "history")
         }
         torch.save(content, stream)
         return stream.getvalue()

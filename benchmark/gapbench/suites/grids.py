@@ -87,7 +87,9 @@ def expand(grid: GridTable, common: Mapping[str, object], where: str) -> Iterato
     axes = {name: _axis(name, values, f"{where}: the axis {name}") for name, values in grid.axes.items()}
     for when in grid.when:
         _check_when(when, grid, axes, options, where)
-    how = SampleRule(grid.sample, grid.core, grid.seeds, grid.replicate)
+    data_seed = grid.task_options.get("data_seed", 0)
+    base = data_seed if isinstance(data_seed, int) else 0  # what it is instead is said where it is read
+    how = SampleRule(grid.sample, grid.core, grid.seeds, grid.replicate, base)
     if how.replicate == "data_seed" and ("data_seed" not in options or "data_seed" in axes):
         raise GapbenchError(
             f'{where}: replicate = "data_seed" is for a task that has a data_seed which is no axis already.'

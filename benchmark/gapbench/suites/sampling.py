@@ -42,13 +42,14 @@ Axes = Mapping[str, Sequence[object] | Range]
 class SampleRule:
     """How a grid is sampled: `sample` points, None for all, the share `core` of them `seeds` times in all.
 
-    Replicates differ in `replicate`, which is `seed` or `data_seed`.
+    Replicates differ in `replicate`, which is `seed` or `data_seed`; `data_seed` is that of all other points.
     """
 
     sample: int | None = None
     core: float = 0.0
     seeds: int | None = None
     replicate: str = "seed"
+    data_seed: int = 0
 
 
 def points_of(
@@ -100,12 +101,11 @@ def _replicates(seeds: list[object], how: SampleRule, core: bool) -> list[dict[s
     plain: list[dict[str, object]] = [{"seed": seed} for seed in seeds]
     if not core or how.seeds is None:
         return plain
+    # They count on from the last, so that those of a suite with seeds drawn anew are as new as these.
     if how.replicate == "seed":
-        further = itertools.islice(
-            (n for n in itertools.count() if n not in seeds), max(0, how.seeds - len(seeds))
-        )
-        return plain + [{"seed": seed} for seed in further]
-    return plain + [{**one, "data_seed": n} for n in range(1, how.seeds) for one in plain]
+        last = max((seed for seed in seeds if isinstance(seed, int)), default=0)
+        return plain + [{"seed": last + n} for n in range(1, how.seeds - len(seeds) + 1)]
+    return plain + [{**one, "data_seed": how.data_seed + n} for n in range(1, how.seeds) for one in plain]
 
 
 def _without_seed(point: Mapping[str, object]) -> dict[str, object]:

@@ -21,6 +21,7 @@ from gapbench.proxies.results import Measurement
 from gapbench.runs.comparing import compare, outcome_of
 from gapbench.runs.entries import as_json, load_entries, write_entry
 from gapbench.runs.entry import EntryPopulation, EntryValue, Score, Verification
+from gapbench.runs.store import Store
 from gapbench.sandbox.limits import Limits
 from gapbench.submission.fresh import fresh_suite, toml_text
 from gapbench.submission.submitting import submit
@@ -465,3 +466,56 @@ def test_order_and_seeds_tell_nothing_that_could_be_known_before(entered, run_fo
         values.append({value.value for value in entry.values.values()})
     assert len(values[0]) == 12
     assert not values[0] & values[1]
+
+
+LAST_LOSS = '''
+import gapbench
+
+
+@gapbench.proxy("last_epoch_loss", version=1, reference="none")
+def last_epoch_loss(context):
+    """Mini-batch loss of the last epoch, and whether it fell."""
+    return context.history["loss"][-1] + 1000 * len(context.history["loss"])
+'''
+
+
+def test_a_proxy_sees_how_training_went(run_folder, hosts, tmp_path):
+    done = enter(LAST_LOSS, run_folder, hosts, tmp_path)
+    with Store(run_folder, readonly=True) as store:
+        losses = {row.cell: json.loads(row.history) for row in store.cells()}
+    values = {cell: value.value for cell, value in done.entry.values.items()}
+    assert values == {cell: losses[cell][-1] + 1000 * len(losses[cell]) for cell in values}
+    assert len(values) == 12
+
+
+def test_replicates_of_a_core_are_drawn_anew_with_the_rest():
+    for replicate in ("seed", "data_seed"):
+        text = f"""
+name = "s"
+version = 1
+[[grid]]
+task = "separable"
+sample = 4
+core = 0.5
+seeds = 3
+replicate = "{replicate}"
+[grid.axes]
+family = ["plain/mlp"]
+width = [1, 2]
+learning_rate = {{ range = [0.01, 0.1] }}
+seed = [0]
+[[grid.when]]
+on = {{ width = 1 }}
+set = {{ momentum = 0.5 }}
+"""
+        suite = parse_suite(text, "s")
+        fresh = parse_suite(fresh_suite(suite), "f")
+        seeds = [
+            {(c.seed, load_options(c).get("seed", 0)) for c in one.configurations} for one in (suite, fresh)
+        ]
+        assert len(seeds[0]) == len(seeds[1]) == 3
+        assert not {a for pair in seeds[0] for a in pair} & {a for pair in seeds[1] for a in pair}
+        trainings = [
+            sorted(map(repr, {(c.width, c.training) for c in one.configurations})) for one in (suite, fresh)
+        ]
+        assert trainings[0] == trainings[1]
