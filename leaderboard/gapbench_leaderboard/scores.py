@@ -4,7 +4,7 @@ from gapbench_leaderboard.intake.reading import read_table
 from gapbench_leaderboard.scoring.accounting import left_out
 from gapbench_leaderboard.scoring.baselines import MEASURED as MEASURED_BASELINES
 from gapbench_leaderboard.scoring.baselines import NAMES as BASELINES
-from gapbench_leaderboard.scoring.decision import PopulationDecision, decide, decision_text
+from gapbench_leaderboard.scoring.decision import PopulationDecision, decide, decision_text, planned_to_rank
 from gapbench_leaderboard.scoring.population_scores import ranking, score_population
 from gapbench_leaderboard.scoring.rows import COLUMNS
 from gapbench_leaderboard.scoring.table import score_table
@@ -19,6 +19,7 @@ __all__ = [
     "decide",
     "decision_text",
     "left_out",
+    "planned_to_rank",
     "ranking",
     "read_table",
     "score_population",

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from gapbench_tasks.task import Task
 
 
+LARGEST = 1e300
 LOADERS = "gapbench_tasks.loaders"
 """The package whose modules hold the built-in tasks."""
 
@@ -142,6 +143,8 @@ def canonical_option(name: str, option: str, value: Any) -> Any:
             kind = "true or false" if isinstance(default, bool) else "a text"
             raise TaskError(f"The task {name}: {option} = {value!r} must be {kind}.")
         return value
+    if isinstance(value, int) and abs(value) > LARGEST:
+        raise TaskError(f"The task {name}: {option} = {value} is beyond all measure.")
     if isinstance(default, int):
         if isinstance(value, bool) or not isinstance(value, int | float) or value != value // 1:
             raise TaskError(f"The task {name}: {option} = {value!r} must be a whole number.")

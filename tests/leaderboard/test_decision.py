@@ -11,7 +11,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from gapbench_leaderboard.scores import decide, decision_text, score_population, score_table
+from gapbench_leaderboard.scores import (
+    decide,
+    decision_text,
+    planned_to_rank,
+    score_population,
+    score_table,
+)
 from gapbench_leaderboard.scoring.decision.gates import (
     axis_gate,
     gates_of,
@@ -170,7 +176,7 @@ def test_the_gate_of_kept_networks(kept: int, levels: list[Kept], passed: bool) 
 
 def stratum(**changes: Any) -> Stratum:
     values: dict[str, Any] = {
-        "task": "t", "problem": "", "family": "f", "networks": 20, "configurations": 10, "spread": 0.06,
+        "task": "t", "problem": "", "family": "f", "networks": 40, "configurations": 30, "spread": 0.06,
         "noise": 0.02, "between_seeds": 0.01, "seeds": 0.1, "shares": {"width": 0.5},
     } | changes  # fmt: skip
     return Stratum(**values)
@@ -336,3 +342,35 @@ def test_the_page_shows_every_verdict_and_the_numbers_behind_it(tmp_path: Path) 
         cells = "[...document.querySelectorAll('#decision-strata tbody tr')].map((row) => row.cells.length)"
         assert set(page.value(cells)) == {8 + len(axes)}
         assert page.complaints == []
+
+
+def test_a_share_of_few_configurations_is_no_evidence() -> None:
+    few = stratum(configurations=23, shares={"width": 0.9})
+    assert axis_gate([few]).passed is None
+    assert axis_gate([few, stratum(configurations=24, shares={"width": 0.9})]).passed is False
+
+
+@pytest.mark.parametrize(
+    ("planned", "trained", "rankable", "found"),
+    [(31, 31, 29, 29), (100, 20, 10, 50), (7, 0, 0, 7), (40, 10, 10, 40)],
+)
+def test_networks_of_shifted_tasks_are_not_planned_to_be_ranked(planned, trained, rankable, found) -> None:
+    assert planned_to_rank(planned, trained, rankable) == found
+
+
+def test_levels_of_a_researchers_table_have_the_researchers_names() -> None:
+    random = np.random.default_rng(0)
+    rows = 60
+    table = pd.DataFrame(
+        {
+            "optimizer": np.array(["sgd", "adam", "sam"])[np.arange(rows) % 3],
+            "lr": np.repeat([0.1, 0.2], rows // 2),
+            "gap": random.normal(size=rows),
+            "m": random.normal(size=rows),
+        }
+    )
+    table.loc[(table["optimizer"] == "sam") & (table.index < 24), "gap"] = np.nan
+    decision = score_table(table, measures=["m"], target="gap", axes=["optimizer", "lr"]).attrs["decision"]
+    named = {level.level for level in decision.levels if level.by == "optimizer"}
+    assert named == {"sgd", "adam", "sam"}
+    assert "level 0" not in decision_text(decision)

@@ -91,10 +91,8 @@ def choose(cells: Sequence[Cell], networks: int, axes: Sequence[str], facts_of: 
         facts_of: for the description of seeds that the suite lacks.
 
     Returns:
-        The cells, in the order in which they are to be trained; of the suite alone where it has no more.
+        The cells, in the order in which they are to be trained; fewer where the suite has no more.
     """
-    if networks >= len(cells):
-        return list(cells)
     tasks: dict[str, list[_Group]] = defaultdict(list)
     for (task, _), group in sorted(_groups(cells, axes).items()):
         tasks[task].append(group)

@@ -16,10 +16,12 @@ from gapbench.pilot.choosing import choose
 from gapbench.pilot.costs import PilotSession, costs_of, family_costs, overhead
 from gapbench.pilot.report import PilotReport, report_values
 from gapbench.pilot.words import report_markdown
+from gapbench.population.driver import check_folder
 from gapbench.population.facts import facts_source
 from gapbench.population.plan import Cell
 from gapbench.running import brought_up_to_date, check_numbers, planned, setup_of, worker_count
 from gapbench.runs.environment import choose_device, usable_cores
+from gapbench.runs.lock import sole_driver
 from gapbench.runs.run import Run, open_run
 from gapbench.runs.store import Store
 from gapbench.suites.suite import Suite, configuration_values, load_suite
@@ -79,6 +81,7 @@ def pilot(
     cells = choose(whole, networks, chosen.axes, facts_source(setup.data_dir))
     _refuse_other_runs(folder)
     start = time.time()
+    _begun(setup.run, cells)
     problems = brought_up_to_date(chosen, setup, cells, chosen.proxies, count, progress=progress)
     sessions = _kept(folder, cells, PilotSession(start, time.time()))
     run = open_run(folder, problems=tuple(problems))
@@ -175,15 +178,29 @@ def _refuse_other_runs(folder: Path) -> None:
     if not (folder / "run.sqlite").is_file():
         return
     with Store(folder, readonly=True) as store:
-        known, plan = store.meta(PILOT), store.meta("plan")
-    if plan is not None and (known is None or known["cells"] != plan):
+        known, plan = store.meta(PILOT) or {}, store.meta("plan") or ()
+    if not set(plan) <= {*known.get("cells", ()), *known.get("earlier", ())}:
         raise GapbenchError(f"{folder} holds a run that is no pilot. Choose another folder with --out.")
+
+
+def _begun(folder: Path, cells: Sequence[Cell]) -> None:
+    """Say whose the folder is before anything is trained, so that a pilot that is killed is taken up again."""
+    check_folder(folder)
+    with sole_driver(folder), Store(folder) as store:
+        known = store.meta(PILOT) or {}
+        earlier = sorted({*known.get("earlier", ()), *known.get("cells", ())})
+        own = {
+            "cells": [cell.key for cell in cells],
+            "earlier": earlier,
+            "sessions": known.get("sessions", []),
+        }
+        store.set_meta(PILOT, own)
 
 
 def _kept(folder: Path, cells: Sequence[Cell], session: PilotSession) -> list[PilotSession]:
     """Keep the pilot's cells and its sessions, this one among them, in its database."""
     with Store(folder) as store:
-        known = (store.meta(PILOT) or {}).get("sessions", [])
-        times = [*known, [session.start, session.end]]
-        store.set_meta(PILOT, {"cells": [cell.key for cell in cells], "sessions": times})
+        known = store.meta(PILOT) or {}
+        times = [*known.get("sessions", []), [session.start, session.end]]
+        store.set_meta(PILOT, {**known, "cells": [cell.key for cell in cells], "sessions": times})
     return [PilotSession(start, end) for start, end in times]

@@ -11,6 +11,7 @@ from gapbench.pilot.costs import FamilyCost
 from gapbench_leaderboard.scoring.decision import PopulationDecision
 from gapbench_leaderboard.scoring.decision.forecast import Forecast
 from gapbench_leaderboard.scoring.decision.gates import (
+    FEWEST_CONFIGURATIONS,
     LEAST_KEPT_OF_LEVEL,
     LEAST_POWER,
     LEAST_RATIO,
@@ -126,7 +127,7 @@ def _of_strata(decision: PopulationDecision) -> list[str]:
     axes: dict[str, list[str]] = {}
     for own in decision.strata:
         for axis, part in own.shares.items():
-            if part > MOST_OF_AXIS:
+            if part > MOST_OF_AXIS and own.configurations >= FEWEST_CONFIGURATIONS:
                 axes.setdefault(axis, []).append(f"{min(part, 1.0):.2f} in {own.name}")
     for axis, places in axes.items():
         found.append(f"{axis} decides alone ({'; '.join(places)}): narrow its range, or vary more beside it")

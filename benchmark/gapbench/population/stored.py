@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from gapbench.population.plan import Cell
 from gapbench.runs.entry import Entry
 from gapbench.runs.identity import Identity
+from gapbench.runs.records import TrainedCell
 from gapbench.suites.suite import Configuration, Suite, parse_suite
 from gapbench_base.errors import GapbenchError
 
@@ -58,6 +62,27 @@ class Population:
         return list(found.values())
 
 
+def _further_seeds(
+    cells: Sequence[Cell], rows: Mapping[str, TrainedCell], planned: Sequence[str]
+) -> list[Cell]:
+    """What a pilot planned beside the suite's own networks: further seeds of its configurations."""
+    known = {cell.key for cell in cells}
+    points = {_without_seed(cell.description): cell.configuration for cell in cells}
+    found = []
+    for key in planned:
+        if key in known or key not in rows:
+            continue
+        description = json.loads(rows[key].description)
+        configuration = points.get(_without_seed(description))
+        if configuration is not None:
+            found.append(Cell(key, replace(configuration, seed=description["seed"]), description))
+    return found
+
+
+def _without_seed(description: Mapping[str, object]) -> str:
+    return json.dumps({name: value for name, value in description.items() if name != "seed"}, sort_keys=True)
+
+
 def open_population(
     run: str | os.PathLike[str], data_dir: str | os.PathLike[str] | None = None
 ) -> Population:
@@ -95,7 +120,8 @@ def open_population(
     data = str(data_folder(data_dir))
     members = []
     protocol = protocol_of(row.description for row in rows.values())
-    for cell in plan(suite, facts_source(data), protocol):
+    cells = plan(suite, facts_source(data), protocol)
+    for cell in [*cells, *_further_seeds(cells, rows, planned)]:
         row = rows.get(cell.key)
         if row is None or not row.measurable or row.weights_sha256 is None:
             continue

@@ -107,7 +107,7 @@ class Run:
 
     def decision(self, scores: pd.DataFrame | None = None) -> PopulationDecision:
         """What the population can decide about the gap; see `gapbench_leaderboard.scores.decide`."""
-        from gapbench_leaderboard.scores import decide
+        from gapbench_leaderboard.scores import decide, planned_to_rank
 
         bits, groups = self._test_examples()
         return decide(
@@ -116,7 +116,7 @@ class Run:
             self.suite.axes,
             self.suite.problem,
             target="gap",
-            planned=self.identity.planned,
+            planned=planned_to_rank(self.identity.planned, len(self.population), len(self.rankable())),
             correctness=bits,
             test_groups=groups,
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from gapbench.suites import hyperparameters as hp
@@ -45,17 +45,17 @@ def load_options(configuration: Configuration) -> dict[str, object]:
 
 
 def varying_axes(
-    configurations: Iterable[Configuration], listed: Iterable[str] | None = None
+    configurations: Iterable[Configuration], followers: Mapping[str, Collection[str]] | None = None
 ) -> tuple[str, ...]:
     """Names that take more than one value within some (task, family), `width` first.
 
     What differs only between tasks or families (an epoch limit, a depth) is part of them, not an axis. Nor is a
-    hyper-parameter that no grid lists as an axis and that is known where the others are: a learning rate set for
-    one optimizer, momentum where Adam has none, what tells one arm of a suite from another but for the first of it.
+    hyper-parameter that another one brings with it: a learning rate that a condition sets for one optimizer, the
+    momentum that Adam has not.
 
     Args:
         configurations: of the suite.
-        listed: the names that grids list; None for all.
+        followers: hyper-parameters that no grid lists, each with those that it may follow; none if not given.
 
     Returns:
         The names.
@@ -66,14 +66,16 @@ def varying_axes(
         tables.setdefault(group, []).append(configuration_values(configuration))
     names = {name for table in tables.values() for row in table for name in row}
     varying = {n for n in names if any(len({row.get(n) for row in table}) > 1 for table in tables.values())}
-    kept = varying if listed is None else varying - (set(hp.NAMES) - {*hp.OF_THE_DATA, *listed})
-    for name in (name for name in hp.NAMES if name in varying - kept):
-        if not all(_follows(name, kept, table) for table in tables.values()):
-            kept = kept | {name}
+    kept = {
+        name
+        for name in varying
+        if not (followers or {}).get(name)
+        or not all(_follows(name, (followers or {})[name], table) for table in tables.values())
+    }
     return tuple(sorted(kept, key=lambda name: (name != "width", name)))
 
 
-def _follows(name: str, others: set[str], table: list[dict[str, object]]) -> bool:
+def _follows(name: str, others: Collection[str], table: list[dict[str, object]]) -> bool:
     """Whether networks that agree on all others agree on this."""
     order = sorted(others)
     found: dict[tuple[object, ...], object] = {}

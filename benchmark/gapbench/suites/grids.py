@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
@@ -19,6 +18,9 @@ from gapbench_models import list_models
 from gapbench_tasks import TaskError, canonical_option, list_tasks, task_options
 
 MOST = 2**63 - 1
+LARGEST = 1e300
+"""Numbers beyond it, NaN among them, are no values of an axis."""
+MOST_POINTS = 100_000
 SPECIAL_AXES = ("family", "width", "seed")
 RANGE_KEYS = {"range", "scale"}
 
@@ -49,22 +51,33 @@ class GridTable:
     axes: dict[str, Any] = field(default_factory=dict)
     task_options: dict[str, object] = field(default_factory=dict)
     training: dict[str, object] = field(default_factory=dict)
-    sample: Annotated[int, Meta(ge=2, le=MOST)] | None = None
+    sample: Annotated[int, Meta(ge=2, le=MOST_POINTS)] | None = None
     core: Annotated[float, Meta(gt=0, le=1)] = 0.0
-    seeds: Annotated[int, Meta(ge=2, le=MOST)] | None = None
+    seeds: Annotated[int, Meta(ge=2, le=MOST_POINTS)] | None = None
     replicate: Literal["seed", "data_seed"] = "seed"
     when: list[When] = field(default_factory=list)
     arm: str = ""
 
 
-def listed_axes(grids: Iterable[GridTable]) -> set[str]:
-    """Names that some grid lists with more than one value, or as a range."""
-    return {
+def followers_of(grids: Sequence[GridTable]) -> dict[str, set[str]]:
+    """Hyper-parameters that no grid lists with several values, and what may bring their values with it.
+
+    Returns:
+        For each the axes of the conditions that set it, and the one that may leave it without effect.
+    """
+    listed = {
         name
         for grid in grids
         for name, values in grid.axes.items()
         if isinstance(values, dict) or (isinstance(values, list) and len(values) > 1)
     }
+    found = {name: {parent} for name, parent in hp.WITHOUT_EFFECT.items()}
+    for grid in grids:
+        for when in grid.when:
+            for name in when.set:
+                if name in hp.NAMES and name not in hp.OF_THE_DATA and isinstance(when.on, dict):
+                    found.setdefault(name, set()).update(when.on)
+    return {name: parents for name, parents in found.items() if name not in listed}
 
 
 def expand(grid: GridTable, common: Mapping[str, object], where: str) -> Iterator[Configuration]:
@@ -81,6 +94,8 @@ def expand(grid: GridTable, common: Mapping[str, object], where: str) -> Iterato
     Raises:
         GapbenchError: saying what is wrong and where.
     """
+    if not grid.arm.isprintable():
+        raise GapbenchError(f"{where}: arm = {grid.arm!r} must be of printable characters.")
     if grid.arm:
         where += f" ({grid.arm})"
     options = _checked_names(grid, where)
@@ -98,7 +113,8 @@ def expand(grid: GridTable, common: Mapping[str, object], where: str) -> Iterato
     def allowed(point: Mapping[str, object]) -> bool:
         return not any(when.skip and _holds(when, point) for when in grid.when)
 
-    points = points_of(grid.task, axes, how, allowed, where)
+    conditional = {name for when in grid.when if when.skip for name in when.on}
+    points = points_of(grid.task, axes, how, allowed, conditional, where)
     if not points:
         raise GapbenchError(f"{where}: its conditions skip every point.")
     for point in points:
@@ -133,6 +149,8 @@ def _axis(name: str, values: object, where: str) -> Sequence[object] | Range:
     """The values of an axis; `where` names it in messages."""
     if isinstance(values, dict):
         return _range(name, values, where)
+    if isinstance(values, list) and any(value in values[:place] for place, value in enumerate(values)):
+        raise GapbenchError(f"{where} lists a value twice: {values}.")
     if not isinstance(values, list) or not values:
         raise GapbenchError(
             f"{where} must be a list of at least one value, or a table {{ range = [low, high] }}."
@@ -144,9 +162,12 @@ def _range(name: str, values: Mapping[str, object], where: str) -> Range:
     unknown = values.keys() - RANGE_KEYS
     if unknown or "range" not in values:
         raise GapbenchError(f'{where} must be {{ range = [low, high] }}, perhaps with scale = "linear".')
-    whole = name in ("family", "seed", "data_seed", *hp.WHOLE) or name in hp.CHOICES
-    if whole:
+    if name in ("family", "seed", *hp.WHOLE, *hp.CHOICES):
         raise GapbenchError(f"{where} has no values between its own: list them.")
+    if name != "width" and (name not in hp.NAMES or name in hp.OF_THE_DATA):
+        raise GapbenchError(
+            f"{where} changes the data, and networks are compared where that is the same: list its values."
+        )
     bounds, scale = values["range"], values.get("scale", "log")
     numbers = isinstance(bounds, list) and len(bounds) == 2 and all(_is_number(bound) for bound in bounds)
     if not numbers or not bounds[0] < bounds[1]:  # type: ignore[index]
@@ -160,7 +181,7 @@ def _range(name: str, values: Mapping[str, object], where: str) -> Range:
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= LARGEST
 
 
 def _check_when(when: When, grid: GridTable, axes: Axes, options: Mapping[str, object], where: str) -> None:
@@ -180,6 +201,8 @@ def _check_when(when: When, grid: GridTable, axes: Axes, options: Mapping[str, o
                 listed = ", ".join(map(repr, own))
                 raise GapbenchError(f"{where}: {name} = {value!r} is none of the axis' values: {listed}.")
     for name, value in when.set.items():
+        if name == "data_seed" and grid.replicate == "data_seed":
+            raise GapbenchError(f'{where}: data_seed cannot be set where replicate = "data_seed" draws it.')
         if name in SPECIAL_AXES or name not in (*hp.NAMES, *options):
             hint = did_you_mean(name, [*hp.NAMES, *options])
             raise GapbenchError(f"{where}: {name!r} cannot be set.{hint}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,6 +76,10 @@ class Hyperparameters:
     def without_effect(self) -> dict[str, Any]:
         """Names whose values change nothing of this training, with the one value that each is given then."""
         found: dict[str, Any] = {}
+        if self.optimizer == "adamw" and not self.weight_decay:
+            found["optimizer"] = "adam"
+        if self.optimizer == "sam" and not self.sam_rho:
+            found["optimizer"] = "sgd"
         if self.optimizer != "sam":
             found["sam_rho"] = 0.0
         if self.optimizer in ("adam", "adamw"):
@@ -99,6 +102,18 @@ class Hyperparameters:
 
 
 NAMES = tuple(field.name for field in dataclasses.fields(Hyperparameters))
+WITHOUT_EFFECT = {
+    "sam_rho": "optimizer",
+    "momentum": "optimizer",
+    "augmentation_strength": "augmentation",
+    "mixup_alpha": "augmentation",
+    "stop_loss": "stop",
+    "max_epochs": "max_steps",
+}
+"""Names that may be without effect (see `without_effect`), each with the one that decides whether it is."""
+DEEPEST = 1000
+LARGEST = 1e300
+"""Numbers beyond it, NaN among them, are no values."""
 WHOLE = ("batch_size", "max_epochs", "depth", "max_steps")
 _POSITIVE = (
     "learning_rate",
@@ -112,7 +127,7 @@ _POSITIVE = (
     "mixup_alpha",
 )
 _BELOW_ONE = ("momentum", "dropout", "label_smoothing")
-_AT_MOST = {"augmentation_strength": 1, "validation": 0.5}
+_AT_MOST = {"depth": DEEPEST, "augmentation_strength": 1, "validation": 0.5}
 OF_THE_DATA = ("validation",)
 """Hyper-parameters that change which examples a network learns from."""
 
@@ -161,7 +176,7 @@ def _checked(name: str, value: object, where: str) -> object:
             hint = did_you_mean(value, choices)
             raise GapbenchError(f"{where}: {name} = {value!r} is none of {', '.join(choices)}.{hint}")
         return value
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= LARGEST:
         raise GapbenchError(f"{where}: {name} = {value!r} is not a finite number.")
     if name in WHOLE:
         if value != int(value):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from gapbench_base.errors import GapbenchError
@@ -15,6 +15,8 @@ Point = tuple[int, ...]  # the number of a level on each axis
 TRIED = 300  # candidates of which the best balanced one is taken
 STRATA = 8
 """Levels that a range has at least while points are chosen: equal shares of it."""
+MOST_COMBINATIONS = 1_000_000
+"""Of values on the axes that conditions name; more are not looked at."""
 GOLDEN = (math.sqrt(5) - 1) / 2
 
 
@@ -27,12 +29,12 @@ class Range:
     log: bool = True
 
     def at(self, share: float) -> float:
-        """The value below which this share of the range lies, to three digits."""
+        """The value below which this share of the range lies, to four digits."""
         if self.log:
             value = self.low * (self.high / self.low) ** share
         else:
             value = self.low + (self.high - self.low) * share
-        return min(max(float(f"{value:.3g}"), self.low), self.high)
+        return min(max(float(f"{value:.4g}"), self.low), self.high)
 
 
 Axes = Mapping[str, Sequence[object] | Range]
@@ -53,7 +55,12 @@ class SampleRule:
 
 
 def points_of(
-    task: str, axes: Axes, how: SampleRule, allowed: Callable[[Mapping[str, object]], bool], where: str
+    task: str,
+    axes: Axes,
+    how: SampleRule,
+    allowed: Callable[[Mapping[str, object]], bool],
+    conditional: Collection[str],
+    where: str,
 ) -> list[dict[str, object]]:
     """Values of the axes: of the whole product, or of a balanced sample of it with all its seeds.
 
@@ -61,7 +68,9 @@ def points_of(
         task: part of what a sample depends on; the rest is the axes' values and the size.
         axes: values by name, `seed` among them.
         how: see `SampleRule`.
-        allowed: whether a point may be taken; it is asked with the values of all axes but seeds and ranges.
+        allowed: whether a point may be taken; it is asked with the values of the axes in `conditional`, and knows
+            no others.
+        conditional: see `allowed`; all of them lists.
         where: names the grid in messages.
 
     Returns:
@@ -81,7 +90,7 @@ def points_of(
         return [point for point in everything if allowed(_without_seed(point))]
     if bool(how.core) != (how.seeds is not None):
         raise GapbenchError(f"{where}: core = SHARE and seeds = NUMBER are given together.")
-    chosen = _chosen(task, axes, how.sample, allowed, where)
+    chosen = _chosen(task, axes, how.sample, allowed, conditional, where)
     own = {
         name: list(values)
         for name, values in axes.items()
@@ -113,7 +122,12 @@ def _without_seed(point: Mapping[str, object]) -> dict[str, object]:
 
 
 def _chosen(
-    task: str, axes: Axes, sample: int, allowed: Callable[[Mapping[str, object]], bool], where: str
+    task: str,
+    axes: Axes,
+    sample: int,
+    allowed: Callable[[Mapping[str, object]], bool],
+    conditional: Collection[str],
+    where: str,
 ) -> list[dict[str, object]]:
     """The points of a sample, without seeds."""
     names = [name for name in axes if name != "seed"]
@@ -121,18 +135,23 @@ def _chosen(
     lengths = [len(listed[name]) if name in listed else 0 for name in names]
     levels = _levels(lengths, sample)
 
-    def fits(point: Point) -> bool:
-        return allowed({name: listed[name][level] for name, level in zip(names, point) if name in listed})
-
+    bound = [place for place, name in enumerate(names) if name in conditional]
+    every = itertools.product(*(range(levels[place]) for place in bound))
+    combinations = [
+        levels_of
+        for levels_of in itertools.islice(every, MOST_COMBINATIONS)
+        if allowed({names[place]: listed[names[place]][level] for place, level in zip(bound, levels_of)})
+    ]
+    open_to = _Open(tuple(bound), tuple(combinations), frozenset(combinations))
     most = max(levels)
-    room = _room(levels, fits, sample)
+    room = len(combinations) * math.prod(n for place, n in enumerate(levels) if place not in bound)
     if not most <= sample <= room:
         raise GapbenchError(
             f"{where}: sample = {sample} must be at least the values of the longest axis ({most}) and at most all "
             f"combinations ({room}), seeds not counted."
         )
     what = [list(listed[name]) if name in listed else repr(axes[name]) for name in names]
-    points = based_sample(levels, sample, task, repr(what), fits=fits)
+    points = based_sample(levels, sample, task, repr(what), open_to=open_to)
     shares = _shares(
         points, levels, [name not in listed for name in names], named_seed("range", task, repr(what))
     )
@@ -155,14 +174,37 @@ def _levels(lengths: Sequence[int], sample: int) -> list[int]:
         strata = min(2 * strata, sample)
 
 
-def _room(levels: Sequence[int], fits: Callable[[Point], bool], wanted: int) -> int:
-    """How many points there are; where that is many more than are wanted, at least as many as are."""
-    everything = math.prod(levels)
-    if everything > 100 * wanted + 10_000:  # not all of them are looked at
-        generator = random.Random(0)
-        found = sum(fits(tuple(generator.randrange(n) for n in levels)) for _ in range(10_000))
-        return everything * found // 10_000
-    return sum(fits(point) for point in itertools.product(*(range(n) for n in levels)))
+@dataclass(frozen=True)
+class _Open:
+    """Which points may be chosen: on the axes `bound` those of `combinations`, on all others every one."""
+
+    bound: tuple[int, ...] = ()
+    combinations: tuple[Point, ...] = ((),)
+    known: frozenset[Point] = frozenset({()})
+
+    def __contains__(self, point: Point) -> bool:
+        return tuple(point[axis] for axis in self.bound) in self.known
+
+    def random(self, levels: Sequence[int], generator: random.Random) -> Point:
+        """One of them, all equally likely."""
+        point = [generator.randrange(n) for n in levels]
+        if self.bound:
+            for axis, level in zip(self.bound, generator.choice(self.combinations)):
+                point[axis] = level
+        return tuple(point)
+
+    def others(self, levels: Sequence[int], chosen: Mapping[Point, int]) -> Iterator[Point]:
+        """All of them that are not chosen."""
+        free = [axis for axis in range(len(levels)) if axis not in self.bound]
+        for combination in self.combinations:
+            for values in itertools.product(*(range(levels[axis]) for axis in free)):
+                own = dict(zip((*self.bound, *free), (*combination, *values)))
+                point = tuple(own[axis] for axis in range(len(levels)))
+                if point not in chosen:
+                    yield point
+
+
+EVERYWHERE = _Open()
 
 
 def _shares(
@@ -201,7 +243,7 @@ def based_sample(
     levels: Sequence[int],
     count: int,
     *names: object,
-    fits: Callable[[Point], bool] = lambda point: True,
+    open_to: _Open = EVERYWHERE,
 ) -> list[tuple[Point, int]]:
     """`count` different points of the product of axes with so many `levels`.
 
@@ -212,9 +254,9 @@ def based_sample(
 
     Args:
         levels: how many values each axis has.
-        count: how many points, at most those of the product of `levels` that fit.
+        count: how many points, at most those of the product of `levels` that may be chosen.
         names: what the choice depends on besides.
-        fits: whether a point may be chosen.
+        open_to: which points may be chosen; all if not given.
 
     Returns:
         The points, in the order in which they were chosen, each with the place of the neighbour that was chosen
@@ -229,13 +271,13 @@ def based_sample(
         axis = next(turns)
         best = None
         if count - len(chosen) > 1:
-            pairs = (pair for pair in _pairs(levels, chosen, axis, generator) if all(map(fits, pair)))
+            pairs = _pairs(levels, chosen, axis, generator, open_to)
             best = min(pairs, key=counts.unevenness_with, default=None)
         base = -1
         if best is None:  # a last one, or where no pair on this axis is left: beside one that is there
-            beside = [one for one in _neighbours_of(chosen, levels) if fits(one[0])] or [
-                [point] for point in _others(levels, chosen, fits)
-            ]
+            beside = [one for one in _neighbours_of(chosen, levels) if one[0] in open_to]
+            if not beside:
+                beside = [[point] for point in itertools.islice(open_to.others(levels, chosen), TRIED)]
             best = min(beside, key=counts.unevenness_with)
             base = next((place for place, other in enumerate(chosen) if _differ(other, best[0]) == 1), -1)
         for point in best:
@@ -245,27 +287,19 @@ def based_sample(
     return list(chosen.items())
 
 
-def _others(
-    levels: Sequence[int], chosen: Mapping[Point, int], fits: Callable[[Point], bool]
-) -> Iterator[Point]:
-    """Some of the points that fit and are not chosen."""
-    everything = itertools.product(*(range(n) for n in levels))
-    return itertools.islice((point for point in everything if point not in chosen and fits(point)), TRIED)
-
-
 def _differ(one: Point, other: Point) -> int:
     return sum(a != b for a, b in zip(one, other))
 
 
 def _pairs(
-    levels: Sequence[int], chosen: Mapping[Point, int], axis: int, generator: random.Random
+    levels: Sequence[int], chosen: Mapping[Point, int], axis: int, generator: random.Random, open_to: _Open
 ) -> Iterator[list[Point]]:
     """Random points that are not chosen yet, each with a neighbour on `axis`."""
     for _ in range(TRIED if levels[axis] > 1 else 0):
-        point = tuple(generator.randrange(n) for n in levels)
+        point = open_to.random(levels, generator)
         others = [level for level in range(levels[axis]) if level != point[axis]]
         neighbour = (*point[:axis], generator.choice(others), *point[axis + 1 :])
-        if point not in chosen and neighbour not in chosen:
+        if point not in chosen and neighbour not in chosen and neighbour in open_to:
             yield [point, neighbour]
 
 

@@ -22,7 +22,7 @@ from gapbench.suites.configuration import (
     options_of_task,
     varying_axes,
 )
-from gapbench.suites.grids import GridTable, expand, listed_axes
+from gapbench.suites.grids import GridTable, expand, followers_of
 from gapbench_base.errors import GapbenchError
 from gapbench_base.suggestions import did_you_mean
 from gapbench_base.validation import validated
@@ -160,7 +160,7 @@ def parse_suite(text: str, where: str) -> Suite:
         samples=file.measure.samples,
         measure_seed=file.measure.seed,
         loss=file.measure.loss,
-        axes=varying_axes(configurations, listed_axes(file.grid)),
+        axes=varying_axes(configurations, followers_of(file.grid)),
         text=text,
     )
 

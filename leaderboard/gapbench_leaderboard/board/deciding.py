@@ -9,7 +9,7 @@ import pandas as pd
 
 from gapbench_leaderboard.board.content import DecisionSaid
 from gapbench_leaderboard.board.numbers import plain_members
-from gapbench_leaderboard.scores import PopulationDecision, decide
+from gapbench_leaderboard.scores import PopulationDecision, decide, planned_to_rank
 from gapbench_leaderboard.scoring.decision.words import decision_values
 from gapbench_leaderboard.statistics.configurations import numeric
 
@@ -36,5 +36,8 @@ def decision_of(
     if "shift" in population.columns:
         rankable = population[~(numeric(population, "shift") > 0)].reset_index(drop=True)
     planned = suite.get("planned")
-    found = decide(rankable, scores, axes, problem, planned=planned if isinstance(planned, int) else None)
+    known_plan = (
+        planned_to_rank(planned, len(population), len(rankable)) if isinstance(planned, int) else None
+    )
+    found = decide(rankable, scores, axes, problem, planned=known_plan)
     return cast(DecisionSaid, plain_members(decision_values(found)))

@@ -129,7 +129,8 @@ def score_table(
         workers=workers,
     )
     table = _as_table(scores, target, names, remarks)
-    table.attrs["decision"] = _decided(population, scores, axes, problem, target, names)
+    own = population.assign(**{names.level[axis]: frame[axis].astype(object).to_numpy() for axis in axes})
+    table.attrs["decision"] = _decided(own, scores, axes, problem, target, names)
     return table
 
 

@@ -1,9 +1,12 @@
 """A pilot of a tiny suite: resumes, says the same in all forms, and goes on as a run."""
 
+import contextlib
 import json
 import os
+import sqlite3
 import subprocess
 import sys
+import time
 from dataclasses import replace
 
 import pytest
@@ -16,7 +19,9 @@ from gapbench.pilot.piloting import pilot
 from gapbench.pilot.report import summary
 from gapbench.pilot.words import report_text
 from gapbench.population.facts import facts_source
+from gapbench.population.network import handover_of
 from gapbench.population.plan import plan
+from gapbench.population.stored import open_population
 from gapbench.running import run
 from gapbench.runs.run import open_run
 from gapbench.suites.suite import parse_suite
@@ -96,6 +101,58 @@ def test_a_run_in_the_same_folder_goes_on_from_it_and_is_no_pilot_any_more(made,
     with pytest.raises(GapbenchError, match="no pilot"):
         pilot(suite, 4, tmp_path / "run", device="cpu", workers=0)
     assert open_run(tmp_path / "run").cells == whole.cells
+
+
+@pytest.mark.slow
+def test_a_pilot_that_is_killed_is_taken_up_again_also_when_it_was_asked_for_more(tmp_path):
+    suite, folder = tmp_path / "tiny.toml", tmp_path / "run"
+    suite.write_text(ONE_SEED)
+    paths = {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+
+    def killed(networks, after):
+        arguments = [
+            sys.executable,
+            "-m",
+            "gapbench",
+            "pilot",
+            suite,
+            "--networks",
+            networks,
+            "--out",
+            folder,
+        ]
+        process = subprocess.Popen([*map(str, arguments), "--workers", "1"], env={**os.environ, **paths})
+        while process.poll() is None:
+            done = (
+                len(rows(folder, "cells")) if (folder / "run.sqlite").exists() and _has_cells(folder) else 0
+            )
+            if done >= after:
+                process.kill()
+            time.sleep(0.02)
+        process.wait()
+
+    killed(4, after=1)
+    pilot(suite, 4, folder, device="cpu", workers=0)
+    killed(8, after=5)
+    report, done = pilot(suite, 8, folder, device="cpu", workers=0)
+    assert len(done.population) == report.networks == 8
+    fewer, _ = pilot(suite, 4, folder, device="cpu", workers=0)
+    assert fewer.networks == 4
+
+
+def _has_cells(folder):
+    with contextlib.closing(sqlite3.connect(folder / "run.sqlite")) as database:
+        return bool(database.execute("SELECT 1 FROM sqlite_master WHERE name = 'cells'").fetchone())
+
+
+def test_proxies_are_submitted_to_all_networks_of_a_pilot(made):
+    _, _, done = made
+    population = open_population(done.folder)
+    assert {member.key for member in population.members} == set(done.population["cell"])
+    seeds = {member.key: member.configuration.seed for member in population.members}
+    assert seeds == dict(zip(done.population["cell"], done.population["seed"]))
+    for member in population.members:
+        assert handover_of(member, population).model is not None
 
 
 def test_a_suite_of_which_nothing_converges_is_told_so(tmp_path):

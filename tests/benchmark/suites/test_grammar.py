@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from gapbench.suites.sampling import Range, SampleRule, based_sample, points_of
+from gapbench.suites.sampling import Range, SampleRule, _Open, based_sample, points_of
 from gapbench.suites.suite import parse_suite
 from gapbench_base.errors import GapbenchError
 
@@ -42,7 +42,7 @@ def test_a_range_is_covered_evenly_in_its_logarithm_and_its_values_are_shared_by
     assert found.axes == ("width", "batch_size", "learning_rate")
     rates = values_of(found, "learning_rate")
     assert len(rates) == 96
-    assert all(0.001 <= rate <= 1.0 and float(f"{rate:.3g}") == rate for rate in rates)
+    assert all(0.001 <= rate <= 1.0 and float(f"{rate:.4g}") == rate for rate in rates)
     shares = sorted((math.log10(rate) + 3) / 3 for rate in rates)
     # Every eighth of the range has its share, and no gap is large: a random sample would miss both.
     counts = [sum(k / 8 <= share < (k + 1) / 8 + (k == 7) for share in shares) for k in range(8)]
@@ -140,32 +140,74 @@ def test_the_core_is_repeated_with_other_data():
     assert {tuple(d) for d in draws.values()} == {(0,), (0, 1, 2, 3)}
 
 
-def test_two_arms_differ_by_one_axis_however_many_things_they_do_differently():
+def test_what_differs_between_arms_is_an_axis_and_what_a_condition_sets_is_not():
     text = SUITE.format(keys='arm = "plain"\ntraining = { learning_rate = 0.02 }', axes="", more="")
     text += """
 [[grid]]
 arm = "good practice"
 task = "separable"
 task_options = { shape = [1, 4, 4], train_size = 40 }
-training = { learning_rate = 0.1, weight_decay = 0.001, momentum = 0.5 }
+training = { augmentation = "flip", weight_decay = 0.001 }
 [grid.axes]
 family = ["plain/mlp"]
 width = [0.25, 0.5, 1, 2]
+learning_rate = [0.01, 0.015]
 seed = [0]
 """
     found = parse_suite(text, "here")
-    assert len(found.configurations) == 8
-    assert found.axes == ("width", "learning_rate")
-    # Options of the task are data: they are never left out.
-    other = text.replace("train_size = 40 }\ntraining", "train_size = 60 }\ntraining")
-    assert parse_suite(other, "here").axes == ("width", "train_size")
+    assert len(found.configurations) == 12
+    assert found.axes == ("width", "augmentation", "learning_rate", "weight_decay")
+    # Options of the task are data.
+    other = text.replace("train_size = 40 }\ntraining = { aug", "train_size = 60 }\ntraining = { aug")
+    assert parse_suite(other, "here").axes == (
+        "width",
+        "augmentation",
+        "learning_rate",
+        "train_size",
+        "weight_decay",
+    )
     assert parse_suite(other, "here").problem == ("train_size",)
+
+
+@pytest.mark.parametrize("ranges", [("[0.02, 0.1]", "[0.02, 0.11]"), ("[0.02, 0.1]", "[0.02, 0.1]")])
+def test_arms_whose_networks_agree_on_nothing_keep_what_tells_them_apart(ranges):
+    """All learning rates differ, so that anything is a function of them."""
+    arms = [
+        SUITE.format(
+            keys=f'sample = 12\ntraining = {{ augmentation = "{kind}" }}',
+            axes=f"learning_rate = {{ range = {own} }}",
+            more="",
+        )
+        for kind, own in zip(("none", "flip"), ranges)
+    ]
+    text = arms[0] + arms[1][arms[1].index("[[grid]]") :]
+    assert parse_suite(text, "here").axes == ("width", "augmentation", "learning_rate")
+
+
+def test_of_many_points_few_of_which_may_be_taken_all_are_counted():
+    more = "".join(
+        f"[[grid.when]]\non = {{ batch_size = {b}, momentum = {m} }}\nskip = true\n"
+        for b, m in itertools.product((10, 20, 40), (0.1, 0.3, 0.5))
+        if (b, m) not in ((10, 0.1), (40, 0.5))
+    )
+    axes = "batch_size = [10, 20, 40]\nmomentum = [0.1, 0.3, 0.5]"
+    assert len(suite(axes, "sample = 8", more).configurations) == 8
+    with pytest.raises(GapbenchError, match=re.escape("at most all combinations (8)")):
+        suite(axes, "sample = 9", more)
+
+
+def test_replicates_of_the_data_begin_beside_the_suites_own():
+    text = SUITE.format(keys='sample = 4\ncore = 1.0\nseeds = 3\nreplicate = "data_seed"', axes="", more="")
+    found = parse_suite(text.replace("train_size = 40", "train_size = 40, data_seed = 1"), "here")
+    assert len(found.configurations) == 12
+    assert {dict(c.task_options).get("data_seed", 0) for c in found.configurations} == {1, 2, 3}
 
 
 @pytest.mark.parametrize("count", [2, 7, 20, 40])
 def test_every_point_of_a_sample_has_its_neighbour_before_it(count):
     levels = (4, 3, 5)
-    chosen = based_sample(levels, count, fits=lambda point: point[0] != point[1])
+    combinations = tuple((a, b) for a in range(4) for b in range(3) if a != b)
+    chosen = based_sample(levels, count, open_to=_Open((0, 1), combinations, frozenset(combinations)))
     assert len({point for point, _ in chosen}) == count
     for place, (point, base) in enumerate(chosen):
         assert point[0] != point[1]
@@ -175,15 +217,16 @@ def test_every_point_of_a_sample_has_its_neighbour_before_it(count):
     assert sum(base < 0 for _, base in chosen) <= -(-count // 2)
 
 
-def test_where_little_fits_the_little_is_found():
-    levels = (30, 30, 30)
-    chosen = based_sample(levels, 30, fits=lambda point: len(set(point)) == 1)
-    assert {point for point, _ in chosen} == {(k, k, k) for k in range(30)}
+def test_where_little_may_be_chosen_the_little_is_found():
+    levels = (300, 300, 300)
+    combinations = tuple((k, k, k) for k in range(300))
+    chosen = based_sample(levels, 300, open_to=_Open((0, 1, 2), combinations, frozenset(combinations)))
+    assert {point for point, _ in chosen} == set(combinations)
 
 
 def test_shares_of_a_range_in_other_strata_are_not_shared():
     axes = {"width": [1, 2], "rate": Range(0.1, 1.0), "seed": [0]}
-    points = points_of("t", axes, SampleRule(sample=32), lambda point: "rate" not in point, "here")
+    points = points_of("t", axes, SampleRule(sample=32), lambda point: True, (), "here")
     assert len({(p["width"], p["rate"]) for p in points}) == 32
     assert all(0 <= p["rate"] <= 1 for p in points)
 
@@ -199,6 +242,21 @@ def test_shares_of_a_range_in_other_strata_are_not_shared():
         ('learning_rate = { range = [0.1, 0.2], scale = "cubic" }', "sample = 8", "", "neither"),
         ("batch_size = { range = [10, 100] }", "sample = 8", "", "list them"),
         ("optimizer = { range = [1, 2] }", "sample = 8", "", "list them"),
+        ("label_noise = { range = [0.1, 0.2] }", "sample = 8", "", "changes the data"),
+        ("validation = { range = [0.1, 0.2] }", "sample = 8", "", "changes the data"),
+        ("learning_rate = [0.1, 0.2, 0.1]", "", "", "twice"),
+        (f"learning_rate = [0.1, 1{'0' * 400}]", "", "", "finite"),
+        (f"learning_rate = {{ range = [0.1, 1{'0' * 400}] }}", "sample = 8", "", "two numbers"),
+        (f"train_size = [10, 1{'0' * 400}]", "", "", "beyond"),
+        ("depth = [1, 1e308]", "", "", "at most 1000"),
+        ("batch_size = [10, 20]", "sample = 9000000000000000000", "", "sample"),
+        ("", 'arm = "a\\nb"', "", "printable"),
+        (
+            "",
+            'sample = 4\ncore = 0.5\nseeds = 2\nreplicate = "data_seed"',
+            "[[grid.when]]\non = { width = 1 }\nset = { data_seed = 3 }",
+            "cannot be set",
+        ),
         ("learning_rate = []", "", "", "at least one value"),
         ("batch_size = [10, 20]", "", "[[grid.when]]\nset = { depth = 1 }", "on"),
         ("batch_size = [10, 20]", "", "[[grid.when]]\non = {}\nskip = true", "is empty"),

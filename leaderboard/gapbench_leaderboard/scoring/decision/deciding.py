@@ -15,6 +15,20 @@ from gapbench_leaderboard.scoring.population_scores import RANKED_STATUS
 from gapbench_leaderboard.statistics.configurations import require_columns
 
 
+def planned_to_rank(planned: int, trained: int, rankable: int) -> int:
+    """How many of the planned networks can be ranked: all but those of tasks under distribution shift.
+
+    Args:
+        planned: networks of the suite.
+        trained: those that there are; every beginning of a run is balanced over tasks.
+        rankable: those of them that are of a task without shift.
+
+    Returns:
+        The number; of a complete run that of the rankable ones.
+    """
+    return round(planned * rankable / trained) if trained else planned
+
+
 def decide(
     population: pd.DataFrame,
     scores: pd.DataFrame,
