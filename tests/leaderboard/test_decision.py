@@ -292,9 +292,9 @@ def test_networks_under_distribution_shift_have_no_part_in_it(tmp_path: Path) ->
 
 def test_a_strangers_table_is_called_by_its_own_columns() -> None:
     random = np.random.default_rng(0)
-    table = pd.DataFrame({"lr": np.repeat([0.1, 0.2, 0.4], 8), "status": np.tile(list("abcd"), 6)})
-    table["error"] = table["lr"] + 0.01 * random.standard_normal(24)
-    table["m"] = table["error"] + 0.1 * random.standard_normal(24)
+    table = pd.DataFrame({"lr": np.repeat([0.1, 0.2, 0.4], 16), "status": np.tile(list("abcdefgh"), 6)})
+    table["error"] = table["lr"] + 0.01 * random.standard_normal(48)
+    table["m"] = table["error"] + 0.1 * random.standard_normal(48)
     scores = score_table(
         table, ["m"], "error", ["lr", "status"], test_size=1000, replicates=50, pair_replicates=5,
         prediction_replicates=2, workers=1,

@@ -63,7 +63,7 @@ def followers_of(grids: Sequence[GridTable]) -> dict[str, set[str]]:
     """Hyper-parameters that no grid lists with several values, and what may bring their values with it.
 
     Returns:
-        For each the axes of the conditions that set it, and the one that may leave it without effect.
+        For each the axes of the conditions that set it, and those that may leave it without effect.
     """
     listed = {
         name
@@ -71,7 +71,7 @@ def followers_of(grids: Sequence[GridTable]) -> dict[str, set[str]]:
         for name, values in grid.axes.items()
         if isinstance(values, dict) or (isinstance(values, list) and len(values) > 1)
     }
-    found = {name: {parent} for name, parent in hp.WITHOUT_EFFECT.items()}
+    found = {name: set(parents) for name, parents in hp.WITHOUT_EFFECT.items()}
     for grid in grids:
         for when in grid.when:
             for name in when.set:

@@ -103,14 +103,15 @@ class Hyperparameters:
 
 NAMES = tuple(field.name for field in dataclasses.fields(Hyperparameters))
 WITHOUT_EFFECT = {
-    "sam_rho": "optimizer",
-    "momentum": "optimizer",
-    "augmentation_strength": "augmentation",
-    "mixup_alpha": "augmentation",
-    "stop_loss": "stop",
-    "max_epochs": "max_steps",
+    "sam_rho": ("optimizer",),
+    "momentum": ("optimizer",),
+    "augmentation_strength": ("augmentation",),
+    "mixup_alpha": ("augmentation",),
+    "stop_loss": ("stop", "validation"),
+    "stop": ("validation",),
+    "max_epochs": ("max_steps",),
 }
-"""Names that may be without effect (see `without_effect`), each with the one that decides whether it is."""
+"""Names that may be without effect (see `without_effect`), each with those that decide whether it is."""
 DEEPEST = 1000
 LARGEST = 1e300
 """Numbers beyond it, NaN among them, are no values."""

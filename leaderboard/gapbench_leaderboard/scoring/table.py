@@ -129,20 +129,23 @@ def score_table(
         workers=workers,
     )
     table = _as_table(scores, target, names, remarks)
-    own = population.assign(**{names.level[axis]: frame[axis].astype(object).to_numpy() for axis in axes})
-    table.attrs["decision"] = _decided(own, scores, axes, problem, target, names)
+    table.attrs["decision"] = _decided(population, frame, scores, axes, problem, target, names)
     return table
 
 
 def _decided(
     population: pd.DataFrame,
+    frame: pd.DataFrame,
     scores: pd.DataFrame,
     axes: Sequence[str],
     problem: Sequence[str],
     target: str,
     names: _Names,
 ) -> PopulationDecision:
-    """What the table's networks can decide, under the names of the researcher's columns."""
+    """What the table's networks can decide, under the names of the researcher's columns and levels."""
+    population = population.assign(
+        **{names.level[axis]: frame[axis].astype(object).to_numpy() for axis in axes}
+    )
     called = {inside: str(axis) for axis, inside in names.level.items()}
     return decide(
         population,

@@ -68,7 +68,7 @@ def test_another_test_set_is_the_same_problem() -> None:
 @pytest.mark.parametrize("name", list_suites())
 def test_label_noise_is_a_problem_of_every_bundled_suite(name: str) -> None:
     suite = load_suite(name)
-    assert set(suite.problem) <= {"label_noise", "shape", "margin", "train_size"}
+    assert set(suite.problem) <= {"label_noise", "shape", "margin", "train_size", "spectrum"}
     assert ("label_noise" in suite.problem) == ("label_noise" in suite.axes)
 
 
