@@ -18,8 +18,6 @@ from gapbench_models import list_models
 from gapbench_tasks import TaskError, canonical_option, list_tasks, task_options
 
 MOST = 2**63 - 1
-LARGEST = 1e300
-"""Numbers beyond it, NaN among them, are no values of an axis."""
 MOST_POINTS = 100_000
 SPECIAL_AXES = ("family", "width", "seed")
 RANGE_KEYS = {"range", "scale"}
@@ -181,7 +179,7 @@ def _range(name: str, values: Mapping[str, object], where: str) -> Range:
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= LARGEST
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= hp.LARGEST
 
 
 def _check_when(when: When, grid: GridTable, axes: Axes, options: Mapping[str, object], where: str) -> None:

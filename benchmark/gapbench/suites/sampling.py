@@ -16,7 +16,7 @@ TRIED = 300  # candidates of which the best balanced one is taken
 STRATA = 8
 """Levels that a range has at least while points are chosen: equal shares of it."""
 MOST_COMBINATIONS = 1_000_000
-"""Of values on the axes that conditions name; more are not looked at."""
+"""Of values on the axes that conditions name; each of them is looked at."""
 GOLDEN = (math.sqrt(5) - 1) / 2
 
 
@@ -136,10 +136,14 @@ def _chosen(
     levels = _levels(lengths, sample)
 
     bound = [place for place, name in enumerate(names) if name in conditional]
+    if math.prod(levels[place] for place in bound) > MOST_COMBINATIONS:
+        raise GapbenchError(
+            f"{where}: the axes that conditions name have more than {MOST_COMBINATIONS:,} combinations of values."
+        )
     every = itertools.product(*(range(levels[place]) for place in bound))
     combinations = [
         levels_of
-        for levels_of in itertools.islice(every, MOST_COMBINATIONS)
+        for levels_of in every
         if allowed({names[place]: listed[names[place]][level] for place, level in zip(bound, levels_of)})
     ]
     open_to = _Open(tuple(bound), tuple(combinations), frozenset(combinations))

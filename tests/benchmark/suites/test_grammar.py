@@ -248,6 +248,15 @@ def test_shares_of_a_range_in_other_strata_are_not_shared():
         (f"learning_rate = [0.1, 1{'0' * 400}]", "", "", "finite"),
         (f"learning_rate = {{ range = [0.1, 1{'0' * 400}] }}", "sample = 8", "", "two numbers"),
         (f"test_size = [10, 1{'0' * 400}]", "", "", "beyond"),
+        (
+            "".join(
+                f"{name} = {[k / 300 for k in range(1, 301)]}\n"
+                for name in ("dropout", "momentum", "input_noise")
+            ).replace("1.0]", "0.999]"),
+            "sample = 400",
+            "[[grid.when]]\non = { dropout = 0.5, momentum = 0.5, input_noise = 0.5 }\nskip = true",
+            "more than 1,000,000 combinations",
+        ),
         ("depth = [1, 100000]", "", "", "at most 1000"),
         ("batch_size = [10, 20]", "sample = 9000000000000000000", "", "sample"),
         ("", 'arm = "a\\nb"', "", "printable"),
