@@ -291,7 +291,7 @@ class Landscape(Memory):
         result = torch.zeros_like(vector)
         parts = torch.split(vector, self.sizes)
         vectors = [p.reshape(s) for p, s in zip(parts, self.shapes)]
-        for parameters, gradients in self._gradient_graphs():
+        for parameters, gradients in self.gradient_graphs():
             result += self.vector_product(parameters, gradients, vectors)
         if not bool(result.isfinite().all()):
             raise NotDefined("a Hessian product is not finite")
@@ -321,7 +321,8 @@ class Landscape(Memory):
             products = with_parameters_of(self.model, dict(zip(self.names, parameters)), product)
         return torch.cat([p.reshape(-1) for p in products])
 
-    def _gradient_graphs(self) -> Iterator[tuple[list[Tensor], list[Tensor]]]:
+    def gradient_graphs(self) -> Iterator[tuple[list[Tensor], list[Tensor]]]:
+        """Copies of the parameters and the gradient with its graph, chunk by chunk; kept while they fit."""
         if self._kept is not None:
             yield from self._kept
             return

@@ -13,6 +13,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from gapbench.computation.multiaffine import why_not_multiaffine
 from gapbench.computation.tracing import plain_kernels, trace
 from gapbench.curvature.backward import with_parameters_of
+from gapbench.curvature.diagonal import hessian_diagonal
 from gapbench.curvature.loss import EXAMINED, FEW, Landscape
 from gapbench.curvature.per_example import squared_norms_by_weights
 from gapbench.curvature.residual import ResidualProbes
@@ -126,7 +127,9 @@ def _trace(landscape: Landscape, probes: ResidualProbes, exact_below: int) -> Tr
         details["hessian_products"] = f"differences of gradients, since {landscape.findings.hessian}"
     d = landscape.dimension
     if d <= probes.count or (d <= exact_below and exact_is_cheap(landscape)):
-        return TraceEstimate(_by_unit_vectors(landscape, weights), 0.0, "unit_vectors", None, details)
+        diagonal = landscape.remembered("Hessian diagonal", lambda: hessian_diagonal(landscape)).double()
+        value = float((diagonal if weights is None else weights.double() ** 2 * diagonal).sum())
+        return TraceEstimate(value, 0.0, "unit_vectors", None, details)
     gauss_newton, method = None, "hutchinson"
     if has_residual(landscape):
         gauss_newton, method = gauss_newton_of(landscape), "gauss_newton+hutchinson"
@@ -137,16 +140,6 @@ def _trace(landscape: Landscape, probes: ResidualProbes, exact_below: int) -> Tr
     error = float(found.std(correction=1) / len(samples) ** 0.5)
     value = float(found.mean()) + (gauss_newton or 0.0)
     return TraceEstimate(value, error, method, gauss_newton, details | {"probes": probes.count}, found)
-
-
-def _by_unit_vectors(landscape: Landscape, weights: Tensor | None) -> float:
-    total = 0.0
-    for i in range(landscape.dimension):
-        unit = torch.zeros(landscape.dimension, dtype=landscape.dtype, device=landscape.device)
-        unit[i] = 1.0
-        size = 1.0 if weights is None else float(weights[i])
-        total += size**2 * float(landscape.hessian_product(unit)[i])
-    return total
 
 
 @torch.no_grad()

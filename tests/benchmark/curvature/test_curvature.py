@@ -10,6 +10,7 @@ from gapbench.computation.eigenvalue import largest_eigenvalue
 from gapbench.computation.multiaffine import why_not_multiaffine
 from gapbench.computation.tracing import trace
 from gapbench.curvature import residual
+from gapbench.curvature.diagonal import hessian_diagonal
 from gapbench.curvature.heads import gauss_newton_scalars, per_example_loss
 from gapbench.curvature.loss import Landscape
 from gapbench.curvature.per_example import squared_gradient_norms
@@ -111,6 +112,44 @@ def test_the_trace_equals_that_of_the_dense_hessian(name, loss):
     assert found.value == pytest.approx(expected, rel=1e-9, abs=1e-9)
     assert found.standard_error == 0.0
     assert found.method == ("gauss_newton" if name in MULTIAFFINE else "unit_vectors")
+
+
+def test_the_diagonal_is_that_of_the_dense_hessian(name, loss):
+    landscape = landscape_of(name, loss)
+    dense = dense_hessian(landscape.model, landscape.inputs, landscape.targets, loss)
+    torch.testing.assert_close(hessian_diagonal(landscape), dense.diagonal(), rtol=1e-9, atol=1e-10)
+
+
+class Softened(torch.autograd.Function):
+    """x -> x^3 / 3, whose backward pass reads a number, which cannot be done for many vectors at once."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x**3 / 3
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return grad * x**2 if float(grad.detach().abs().sum()) >= 0 else grad
+
+
+class Branching(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(4, 3), nn.Linear(3, 3)
+
+    def forward(self, x):
+        return self.last(Softened.apply(self.first(x)))
+
+
+def test_the_diagonal_where_vectors_cannot_be_batched():
+    torch.manual_seed(0)
+    network = Branching().double()
+    inputs, targets = torch.randn(5, 4, dtype=torch.float64), torch.tensor([0, 1, 2, 0, 1])
+    expected = dense_hessian(network, inputs, targets, "cross_entropy").diagonal()
+    found = hessian_diagonal(Landscape(network, inputs, targets, "cross_entropy", chunk=2))
+    torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-10)
 
 
 def test_a_sampled_trace_is_within_its_standard_error(loss):
