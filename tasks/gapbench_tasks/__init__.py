@@ -10,10 +10,11 @@ from gapbench_tasks.registry import (
     task_entry,
     task_options,
 )
-from gapbench_tasks.task import Split, Task
+from gapbench_tasks.task import Pool, Split, Task
 
 __all__ = [
     "NotDefined",
+    "Pool",
     "Split",
     "Task",
     "TaskEntry",

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from gapbench_base.errors import TaskError
 from gapbench_base.seeds import named_generator
 from gapbench_tasks.folder import SOURCES, load_images
-from gapbench_tasks.selection import noisy_labels, stratified_subset
-from gapbench_tasks.task import Split, Task, Upright, fingerprint
+from gapbench_tasks.selection import further_subset, noisy_labels, stratified_subset
+from gapbench_tasks.task import POOL_SIZE, Pool, Split, Task, Upright, fingerprint
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -50,6 +50,7 @@ def published_task(
     labels = noisy_labels(images.y_train[chosen].astype(np.int64), label_noise, classes, name, seed)
     test_labels = images.y_test.astype(np.int64)
     height, width, channels = images.x_train.shape[1:]
+    further = further_subset(images.y_train, chosen, POOL_SIZE, name, seed)
     return Task(
         name=name,
         version=1,
@@ -63,6 +64,7 @@ def published_task(
         source="official" if images.official else "unofficial",
         options={"train_size": train_size, "label_noise": label_noise, "seed": seed},
         black=black(mean, std),
+        unlabelled=_pool(images.x_train, further, mean, std),
     )
 
 
@@ -119,6 +121,7 @@ def rotated_task(
     chosen = stratified_subset(y_train, train_size, name, seed)
     labels = noisy_labels(y_train[chosen].astype(np.int64), label_noise, 10, name, seed)
     test_labels = y_test.astype(np.int64)
+    further = further_subset(y_train, chosen, POOL_SIZE, name, seed)
     options: dict[str, Any] = {"train_size": train_size, "label_noise": label_noise, "seed": seed}
     options |= {"angles": list(angles), "test_angles": list(test_angles), "test_copies": test_copies}
     return Task(
@@ -141,7 +144,26 @@ def rotated_task(
         shift=test_angles != angles,
         black=black(mean, std),
         test_groups=shown if test_copies > 1 else None,
+        unlabelled=_pool(x_train, further, mean, std, scale, drawn_train[further]),
     )
+
+
+def _pool(
+    pixels: NDArray[np.uint8],
+    further: NDArray[np.int64],
+    mean: tuple[float, ...],
+    std: tuple[float, ...],
+    scale: float = 255.0,
+    degrees: NDArray[np.float64] | None = None,
+) -> Pool | None:
+    """The images `further`, preprocessed as `image_split` does; None where there are none."""
+    import torch
+
+    if not len(further):
+        return None
+    turns = None if degrees is None else torch.from_numpy(degrees)
+    chosen = pixels[further]
+    return Pool(lambda: _preprocessed(chosen, mean, std, scale, turns))
 
 
 def _test_angles(names: tuple[object, ...], angles: Range, images: int, copies: int) -> NDArray[np.float64]:

@@ -39,6 +39,24 @@ def stratified_subset(labels: NDArray[Any], size: int, *names: object) -> NDArra
     return np.sort(np.lexsort((ties, quantile))[:size]).astype(np.int64)
 
 
+def further_subset(
+    labels: NDArray[Any], chosen: NDArray[np.int64], size: int, *names: object
+) -> NDArray[np.int64]:
+    """Up to `size` examples that follow those of a `stratified_subset` of the same names, every class evenly.
+
+    Args:
+        labels: of all examples (n,).
+        chosen: what `stratified_subset` gave.
+        size: how many more.
+        names: as there.
+
+    Returns:
+        Indices, ascending, none of them chosen; empty where all examples are chosen.
+    """
+    everything = stratified_subset(labels, min(len(labels), len(chosen) + size), *names)
+    return np.setdiff1d(everything, chosen)
+
+
 def noisy_labels(
     labels: NDArray[np.int64], share: float, num_classes: int, *names: object
 ) -> NDArray[np.int64]:

@@ -88,6 +88,26 @@ def _changed(upright: Upright, change: Callable[[Tensor], Tensor]) -> Tensor:
 
 
 @dataclass(frozen=True)
+class Pool:
+    """Inputs without targets, from where the training inputs come from; made when they are first asked for.
+
+    Attributes:
+        make: gives the inputs (n, c, h, w), preprocessed as those of the training split.
+    """
+
+    make: Callable[[], Tensor]
+
+    @functools.cached_property
+    def inputs(self) -> Tensor:
+        """The inputs (n, c, h, w)."""
+        return self.make()
+
+
+POOL_SIZE = 1000
+"""Inputs in a pool, at most."""
+
+
+@dataclass(frozen=True)
 class Task:
     """A classification problem with a fixed training and test split.
 
@@ -97,7 +117,8 @@ class Task:
     follow different distributions by construction, which keeps a task off the gap board. `black` holds, per
     channel, the preprocessed value of a zero pixel: what augmentation fills with. `test_groups` (m,) int64 says of
     each test example which image it shows, where several show one: these are not independent. None: each its own.
-    `held_out` are examples that were taken out of `train` to choose among the epochs of a training.
+    `held_out` are examples that were taken out of `train` to choose among the epochs of a training. `unlabelled`
+    are further inputs, neither in the training nor in the test set; None where there are none.
     """
 
     name: str
@@ -113,6 +134,7 @@ class Task:
     black: tuple[float, ...] = (0.0,)
     test_groups: Tensor | None = None
     held_out: Split | None = None
+    unlabelled: Pool | None = None
 
     def max_margin(self) -> MaxMargin:
         """The exact hard-margin solution on the training split, where the task has one.

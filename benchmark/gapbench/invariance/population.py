@@ -108,6 +108,8 @@ def _measure_of(request: ProxyRequest, given: Handover, seed: int) -> Measure:
             initial=given.initial,
             loss=given.loss,
             history=given.history,
+            sibling=given.sibling,
+            unlabelled=given.unlabelled,
         )
         return measure_in(context, entry, options, named_seed("audit", seed))
 

@@ -20,6 +20,7 @@ from gapbench.population.jobs import (
 from gapbench.population.plan import Cell
 from gapbench.population.pool import Pool, WorkerEvent
 from gapbench.population.progress import Progress
+from gapbench.population.siblings import siblings
 from gapbench.population.stacks import Decision, Stacks, halves, left_of, restoring_job
 from gapbench.proxies.registry import checked_options, proxy_entry
 from gapbench.proxies.results import Measurement
@@ -33,6 +34,7 @@ from gapbench_base.keys import content_key
 MEASURE_PROTOCOL = 1
 DEATHS = 2  # how often a job may kill its worker before that is its result
 DECISIONS = "training"  # name of the engines of a run's architectures in its database
+Entry = tuple[str, ProxyRequest, Description]  # key, request and description of a measurement
 
 
 @dataclass
@@ -44,10 +46,12 @@ class Outcome:
     problems: list[str] = field(default_factory=list)
 
 
-def measurement_description(cell: str, request: ProxyRequest, setup: Setup, repeat: int = 0) -> Description:
+def measurement_description(
+    cell: str, request: ProxyRequest, setup: Setup, repeat: int = 0, sibling: str | None = None
+) -> Description:
     """All that a measurement's value depends on; its key is the hash of this."""
     entry = proxy_entry(request.proxy)
-    return {
+    description: Description = {
         "protocol": MEASURE_PROTOCOL,
         "cell": cell,
         "proxy": entry.name,
@@ -57,7 +61,12 @@ def measurement_description(cell: str, request: ProxyRequest, setup: Setup, repe
         "samples": setup.samples,
         "loss": setup.loss,
         "seed": setup.measure_seed,
-    } | ({"repeat": repeat} if repeat else {})
+    }
+    if repeat:
+        description["repeat"] = repeat
+    if "sibling" in entry.needs and sibling is not None:
+        description["sibling"] = sibling
+    return description
 
 
 class Driver:
@@ -102,14 +111,22 @@ class Driver:
         """
         trained = self.store.statuses("cells")
         measured = self.store.statuses("measurements")
+        cells = self.cells | self.others
+        self.siblings = siblings({key: cell.description for key, cell in cells.items()})
         wanted = {
             key: [
                 (content_key(description), request, description)
                 for repeat in range(self.repeats)
                 for request in self.requests
-                for description in [measurement_description(key, request, self.setup, repeat)]
+                for description in [
+                    measurement_description(key, request, self.setup, repeat, self.siblings.get(key))
+                ]
             ]
             for key in self.cells
+        }
+        last = {key: [entry for entry in entries if "sibling" in entry[2]] for key, entries in wanted.items()}
+        self.wanted: dict[str, list[Entry]] = {key: [] for key in self.others} | {
+            key: [entry for entry in entries if "sibling" not in entry[2]] for key, entries in wanted.items()
         }
         done = {key for key, status in trained.items() if not self._redo(status)}
         self.finished = {key for key, status in measured.items() if not self._redo(status)}
@@ -120,12 +137,10 @@ class Driver:
             pool.queue.extend(self.stacks.jobs([key for key in self.cells if key not in done]))
             for key, cell in self.cells.items():
                 if key in done:
-                    self._resume(cell, self.rows[key], wanted[key])
+                    self._resume(cell, self.rows[key])
             for key, cell in self.others.items():
                 if key in self.rows:
-                    wanted[key] = []
-                    self._resume(cell, self.rows[key], [])
-            self.wanted = wanted
+                    self._resume(cell, self.rows[key])
             self.progress.begin(
                 len(self.cells),
                 sum(key in done for key in self.cells),
@@ -133,14 +148,23 @@ class Driver:
                 sum(entry[0] in self.finished for entries in wanted.values() for entry in entries),
             )
             pool.serve(self._handle)
+            self._measure_with_siblings(last)
+            pool.serve(self._handle)
         return self.outcome
+
+    def _measure_with_siblings(self, wanted: dict[str, list[Entry]]) -> None:
+        """What needs another network as well comes last, when all that can be trained are; others wait for it."""
+        self.wanted = {key: [] for key in self.others} | wanted
+        for key in self.cells:
+            if wanted[key] and self.siblings[key] in self.rows and key in self.rows:
+                row = self.rows[key]
+                if row.measurable and row.weights_sha256 is not None:
+                    self._measure(key, row.weights_sha256)
 
     def _redo(self, status: str) -> bool:
         return status == "failed" and self.retry_failed
 
-    def _resume(
-        self, cell: Cell, row: TrainedCell, wanted: list[tuple[str, ProxyRequest, Description]]
-    ) -> None:
+    def _resume(self, cell: Cell, row: TrainedCell) -> None:
         """A cell that is trained: check its weight file, then measure what is missing."""
         if row.weights_sha256 is None:
             return
@@ -149,7 +173,7 @@ class Driver:
             self.devices[cell.key] = str(row.device)
             self._restore(cell.key, found[0].text)
         elif row.measurable:
-            self._measure(cell.key, row.weights_sha256, wanted)
+            self._measure(cell.key, row.weights_sha256)
 
     def _restore(self, key: str, what: str) -> None:
         if key in self.restored:
@@ -159,12 +183,15 @@ class Driver:
         self.progress.message(f"{what}; training the network again to restore it.")
         self.pool.queue.appendleft(restoring_job(self.rows[key], self.others | self.cells))
 
-    def _measure(self, key: str, sha256: str, wanted: list[tuple[str, ProxyRequest, Description]]) -> None:
-        missing = tuple(entry for entry in wanted if entry[0] not in self.finished)
+    def _measure(self, key: str, sha256: str) -> None:
+        missing = tuple(entry for entry in self.wanted[key] if entry[0] not in self.finished)
         if missing:
             cell = self.cells[key]
             history = self.rows[key].history
-            job = MeasureJob(key, cell.seed, cell.configuration, sha256, missing, history)
+            other, sibling = self.rows.get(self.siblings.get(key, "")), None
+            if "sibling" in missing[0][2] and other is not None and other.measurable and other.weights_sha256:
+                sibling = (other.cell, other.weights_sha256)
+            job = MeasureJob(key, cell.seed, cell.configuration, sha256, missing, history, sibling)
             self.pool.queue.appendleft(job)  # finish a network before the next begins
 
     def _handle(self, event: WorkerEvent) -> None:
@@ -208,7 +235,7 @@ class Driver:
         else:
             self.progress.message(f"The weights of cell {job.cell} are restored, bit for bit.")
         if record.measurable and record.weights_sha256 is not None:
-            self._measure(job.cell, record.weights_sha256, self.wanted[job.cell])
+            self._measure(job.cell, record.weights_sha256)
 
     def _unusable(self, event: WorkerEvent) -> None:
         if isinstance(event.job, MeasureJob) and "weight file" in event.value:
@@ -282,7 +309,7 @@ class Driver:
             if self.deaths[job.cell] > DEATHS:
                 self._problem(f"Cell {job.cell} cannot be measured: {reason}.")
                 return
-        self._measure(job.cell, job.weights_sha256, self.wanted[job.cell])
+        self._measure(job.cell, job.weights_sha256)
 
     def _problem(self, text: str) -> None:
         self.outcome.problems.append(text)

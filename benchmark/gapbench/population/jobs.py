@@ -76,7 +76,10 @@ class TrialJob:
 
 @dataclass(frozen=True)
 class MeasureJob:
-    """Measure proxies, each with the key of its measurement, on a trained cell, whose row has this `history`."""
+    """Measure proxies, each with the key of its measurement, on a trained cell, whose row has this `history`.
+
+    `sibling`: key and checksum of its sibling, for proxies that need it.
+    """
 
     cell: str
     seed: int
@@ -84,6 +87,7 @@ class MeasureJob:
     weights_sha256: str
     requests: tuple[tuple[str, ProxyRequest, Description], ...]
     history: str | None = None
+    sibling: tuple[str, str] | None = None
 
 
 def cell_of(job: TrainJob, device: str, status: CellStatus) -> TrainedCell:

@@ -77,6 +77,11 @@ def measured_examples(task: Task, samples: int, seed: int) -> NDArray[np.int64]:
     return stratified_subset(labels, samples, "measure_samples", seed)
 
 
+def unlabelled_of(task: Task) -> torch.Tensor | None:
+    """The task's further inputs, without targets, where it has any."""
+    return None if task.unlabelled is None else task.unlabelled.inputs
+
+
 def history_of(stored: str | None) -> dict[str, list[float]] | None:
     """What a row of the run database keeps of the course of training, as `Context.history` has it.
 
@@ -96,6 +101,12 @@ def handover_of(member: Member, population: Population) -> Handover:
     task = task_of(member.configuration, population.data_dir)
     path = weights_path(population.folder, member.key)
     trained, initial = trained_networks(member.configuration, task, path, member.sha256)
+    sibling = None
+    if member.sibling is not None:
+        key, sha256 = member.sibling
+        sibling = trained_networks(member.configuration, task, weights_path(population.folder, key), sha256)[
+            0
+        ]
     suite = population.suite
     chosen = torch.from_numpy(measured_examples(task, suite.samples, suite.measure_seed))
     return Handover(
@@ -107,4 +118,6 @@ def handover_of(member: Member, population: Population) -> Handover:
         all_targets=task.train.targets,
         loss=suite.loss,
         history=history_of(member.history),
+        sibling=sibling,
+        unlabelled=unlabelled_of(task),
     )

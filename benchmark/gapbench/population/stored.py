@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from gapbench.population.plan import Cell
+from gapbench.population.siblings import siblings, without_seed
 from gapbench.runs.entry import Entry
 from gapbench.runs.identity import Identity
 from gapbench.runs.records import TrainedCell
@@ -18,12 +19,16 @@ from gapbench_base.errors import GapbenchError
 
 @dataclass(frozen=True)
 class Member:
-    """A trained network: its key, the checksum of its weight file, how it was made, and its stored `history`."""
+    """A trained network: its key, the checksum of its weight file, how it was made, and its stored `history`.
+
+    `sibling`: key and checksum of its sibling (`population.siblings`), where it has one that can be measured.
+    """
 
     key: str
     sha256: str
     configuration: Configuration
     history: str | None = None
+    sibling: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True)
@@ -67,20 +72,16 @@ def _further_seeds(
 ) -> list[Cell]:
     """What a pilot planned beside the suite's own networks: further seeds of its configurations."""
     known = {cell.key for cell in cells}
-    points = {_without_seed(cell.description): cell.configuration for cell in cells}
+    points = {without_seed(cell.description): cell.configuration for cell in cells}
     found = []
     for key in planned:
         if key in known or key not in rows:
             continue
         description = json.loads(rows[key].description)
-        configuration = points.get(_without_seed(description))
+        configuration = points.get(without_seed(description))
         if configuration is not None:
             found.append(Cell(key, replace(configuration, seed=description["seed"]), description))
     return found
-
-
-def _without_seed(description: Mapping[str, object]) -> str:
-    return json.dumps({name: value for name, value in description.items() if name != "seed"}, sort_keys=True)
 
 
 def open_population(
@@ -121,11 +122,15 @@ def open_population(
     members = []
     protocol = protocol_of(row.description for row in rows.values())
     cells = plan(suite, facts_source(data), protocol)
-    for cell in [*cells, *_further_seeds(cells, rows, planned)]:
-        row = rows.get(cell.key)
-        if row is None or not row.measurable or row.weights_sha256 is None:
-            continue
-        members.append(Member(cell.key, row.weights_sha256, cell.configuration, row.history))
+    everything = [*cells, *_further_seeds(cells, rows, planned)]
+    next_of = siblings({cell.key: cell.description for cell in everything})
+    files = {row.cell: row.weights_sha256 for row in rows.values() if row.measurable and row.weights_sha256}
+    for cell in everything:
+        if cell.key in files:
+            other = next_of.get(cell.key, "")
+            sibling = (other, files[other]) if other in files else None
+            history = rows[cell.key].history
+            members.append(Member(cell.key, files[cell.key], cell.configuration, history, sibling))
     if not members:
         raise GapbenchError(f"{folder} has no trained network yet. Train first: gapbench run {suite.name}")
     require_intact(folder, [rows[member.key] for member in members], data_dir)

@@ -19,7 +19,12 @@ from typing import Any
 from gapbench.population.cells import problem_of, train_cell
 from gapbench.population.facts import task_of
 from gapbench.population.jobs import Job, MeasureJob, Setup, StackJob, TrainJob, TrialJob
-from gapbench.population.network import history_of, measured_examples, trained_networks
+from gapbench.population.network import (
+    history_of,
+    measured_examples,
+    trained_networks,
+    unlabelled_of,
+)
 from gapbench.runs.records import stored_measurement
 from gapbench_base.errors import DiskFull, GapbenchError
 
@@ -87,6 +92,11 @@ def measure_cell(setup: Setup, job: MeasureJob, send: Callable[[str, object], No
     task = task_of(job.configuration, setup.data_dir)
     path = weights_path(setup.run, job.cell)
     trained, initial = trained_networks(job.configuration, task, path, job.weights_sha256, setup.device)
+    sibling = None
+    if job.sibling is not None:
+        other, sha256 = job.sibling
+        path = weights_path(setup.run, other)
+        sibling = trained_networks(job.configuration, task, path, sha256, setup.device)[0]
     context, drawn = None, None
     for key, request, description in sorted(job.requests, key=lambda r: repeat_of(r[2])):
         seed = setup.measure_seed
@@ -104,6 +114,8 @@ def measure_cell(setup: Setup, job: MeasureJob, send: Callable[[str, object], No
                     initial=initial,
                     loss=setup.loss,
                     history=history_of(job.history),
+                    sibling=sibling,
+                    unlabelled=unlabelled_of(task),
                 ),
                 seed,
             )

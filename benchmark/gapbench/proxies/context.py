@@ -37,8 +37,10 @@ class Context:
     suite), without augmentation. `logits`, `margins`, `train_loss` and `input_norm` use the whole training
     set (N examples). `generator` (CPU) is the only source of randomness. `history` has the course of
     training where it is known, in a suite always: `loss`, the mean mini-batch loss (nats) of every epoch. `sibling`
-    and `unlabelled` are None where they were not given. `batch_size` examples are evaluated at once (None: as
-    many as is usual). `notes` say in which type it is computed and what was left out.
+    is a network of the same configuration and another seed, where a suite has one (in a run for proxies that name
+    it in `needs`); `unlabelled` (m, c, h, w) are further inputs of the task without targets, neither of the
+    training nor of the test set. Both are None where there are none. `batch_size` examples are evaluated at once
+    (None: as many as is usual). `notes` say in which type it is computed and what was left out.
     """
 
     model: nn.Module
@@ -72,6 +74,18 @@ class Context:
         if self.initial is None:
             raise NotApplicable("the initial weights are not known")
         return self.initial
+
+    def require_sibling(self) -> nn.Module:
+        """The network of another seed; raises `NotApplicable` where there is none."""
+        if self.sibling is None:
+            raise NotApplicable("no network of the same configuration and another seed is at hand")
+        return self.sibling
+
+    def require_unlabelled(self) -> Tensor:
+        """Inputs without targets (m, ...); raises `NotApplicable` where there are none."""
+        if self.unlabelled is None:
+            raise NotApplicable("there are no unlabelled inputs")
+        return self.unlabelled
 
     @functools.cached_property
     def landscape(self) -> Landscape:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -17,6 +17,8 @@ from gapbench_base.suggestions import did_you_mean
 DIRECTIONS = ("worse", "better")
 NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 """What a proxy may be called."""
+NEEDS = ("initial", "history", "sibling", "unlabelled")
+"""What a proxy may say that it needs, beside the network and its data: fields of `Context`."""
 CATALOGUE = "gapbench.proxies.catalogue"
 """The package whose modules register the built-in proxies."""
 
@@ -26,7 +28,7 @@ class ProxyEntry:
     """A registered proxy. `options` are its keyword-only parameters with their defaults.
 
     `higher_means` = "worse": a larger value predicts a larger gap. `source` is the sha256 of the file that
-    defines it, `origin` that file and line.
+    defines it, `origin` that file and line. `needs` are those of `NEEDS` without which it is not applicable.
     """
 
     name: str
@@ -38,6 +40,7 @@ class ProxyEntry:
     summary: str
     source: str
     origin: str
+    needs: tuple[str, ...] = ()
 
 
 _ENTRIES: dict[str, ProxyEntry] = {}
@@ -47,7 +50,12 @@ Function = TypeVar("Function", bound=Callable[..., object])
 
 
 def proxy(
-    name: str, *, version: int = 1, higher_means: str = "worse", reference: str | None = None
+    name: str,
+    *,
+    version: int = 1,
+    higher_means: str = "worse",
+    reference: str | None = None,
+    needs: Sequence[str] = (),
 ) -> Callable[[Function], Function]:
     """Register a function of a `Context` as a proxy.
 
@@ -60,6 +68,8 @@ def proxy(
         version: of what the proxy computes.
         higher_means: "worse" where a larger value predicts a larger gap, or "better".
         reference: where it is defined.
+        needs: what of `NEEDS` it cannot do without. In a suite only a proxy that names "sibling" gets one, since
+            it is then measured after that network is trained.
 
     Returns:
         A decorator that leaves the function as it is.
@@ -80,8 +90,14 @@ def proxy(
             "larger gap) or 'better'."
         )
 
+    for need in [needs] if isinstance(needs, str) else needs:
+        if need not in NEEDS or isinstance(needs, str):
+            raise GapbenchError(
+                f"The proxy {name}: needs = {needs!r} must be a tuple of some of {', '.join(NEEDS)}."
+            )
+
     def register(function: Function) -> Function:
-        entry = _entry(name, function, version, higher_means, reference)
+        entry = _entry(name, function, version, higher_means, reference, tuple(needs))
         known = _ENTRIES.get(name)
         if known is not None and known.origin.rpartition(":")[0] != entry.origin.rpartition(":")[0]:
             raise GapbenchError(f"There is already a proxy {name!r}, defined in {known.origin}.")
@@ -92,7 +108,12 @@ def proxy(
 
 
 def _entry(
-    name: str, function: Callable[..., object], version: int, higher_means: str, reference: str | None
+    name: str,
+    function: Callable[..., object],
+    version: int,
+    higher_means: str,
+    reference: str | None,
+    needs: tuple[str, ...],
 ) -> ProxyEntry:
     options = {}
     for parameter in list(inspect.signature(function).parameters.values())[1:]:
@@ -110,7 +131,7 @@ def _entry(
     line = function.__code__.co_firstlineno
     summary = (inspect.getdoc(function) or "").strip().split("\n\n")[0].replace("\n", " ")
     return ProxyEntry(
-        name, function, version, higher_means, reference, options, summary, source, f"{file}:{line}"
+        name, function, version, higher_means, reference, options, summary, source, f"{file}:{line}", needs
     )
 
 

@@ -147,6 +147,8 @@ def measurement_table(
         row |= {"proxy": found.label, "repeat": repeat, "generation": generation}
         rows.append(row | stated(found.details, where))
     rows = [row for row in rows if row["generation"] == latest[row["proxy"]]]
+    # Of one network the last: with another sibling it was measured again.
+    rows = list({(row["cell"], row["proxy"], row["repeat"]): row for row in rows}.values())
     repeated = any(row["repeat"] for row in rows)
     noted = any(row[name] is not None for row in rows for name in DETAIL_COLUMNS)
     names = [
@@ -182,10 +184,11 @@ def _generation(row: StoredMeasurement, where: str) -> tuple[int, str]:
     if '"submission":' in text:
         return 0, "submission"  # a label of a submission has one source and one set of options
     repeat = 0
-    if '"repeat"' in text:  # most descriptions have no such word, and a large run has many of them to read
+    if '"repeat"' in text or '"sibling"' in text:  # most have no such words, and a large run has many to read
         try:
             content = json.loads(text)
             repeat = int(content.pop("repeat", 0))
+            content.pop("sibling", None)
         except (ValueError, TypeError, AttributeError) as error:
             raise GapbenchError(f"{where} is damaged: its description is no JSON ({error}).") from None
         text = json.dumps(content, sort_keys=True)

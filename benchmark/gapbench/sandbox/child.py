@@ -26,7 +26,7 @@ from gapbench.proxies.registry import ProxyEntry
 from gapbench.proxies.results import Estimate, NotApplicable
 from gapbench.sandbox import seccomp
 from gapbench.sandbox.disturbance import disturb_clock, disturb_random_state
-from gapbench.sandbox.integrity import INITIAL, Snapshot, Surroundings
+from gapbench.sandbox.integrity import INITIAL, SIBLING, Snapshot, Surroundings
 from gapbench.sandbox.protocol import LONGEST_DETAILS, MOST_VIOLATIONS, clean, read_frame
 from gapbench.sandbox.watch import Watch
 
@@ -164,6 +164,8 @@ class _Session:
             initial=given["initial"],
             loss=job["loss"],
             history=given["history"],
+            sibling=given["sibling"],
+            unlabelled=given["unlabelled"],
         )
         data = _data_of(context)
         before = {name: tensor.clone() for name, tensor in data.items()}
@@ -172,7 +174,7 @@ class _Session:
         function = self._watched(self.entry.function, changes, failures)
         entry = dataclasses.replace(self.entry, function=function)
         options = {**entry.options, **self.setup["options"]}
-        surroundings = Surroundings({"": context.model, INITIAL: context.initial})
+        surroundings = Surroundings({"": context.model, INITIAL: context.initial, SIBLING: context.sibling})
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         self.tell({"kind": "begun", "job": job["job"]})
         try:
@@ -259,11 +261,12 @@ def _data_of(context: Context) -> dict[str, torch.Tensor]:
     """What a measurement is given and must not change, by name."""
     data = {
         name: tensor
-        for name in ("inputs", "targets", "all_inputs", "all_targets")
+        for name in ("inputs", "targets", "all_inputs", "all_targets", "unlabelled")
         if (tensor := getattr(context, name)) is not None
     }
-    if context.initial is not None:
-        data |= {f"initial network's {k}": v for k, v in context.initial.state_dict().items()}
+    for role, other in (("initial", context.initial), ("sibling", context.sibling)):
+        if other is not None:
+            data |= {f"{role} network's {k}": v for k, v in other.state_dict().items()}
     return data
 
 

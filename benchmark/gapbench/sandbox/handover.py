@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import torch
 from torch import Tensor, nn
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 @dataclass(frozen=True, eq=False)
 class Handover:
-    """What one measurement sees.
+    """What one measurement sees, as `Context` has it.
 
     `inputs`, `targets`: the examples to differentiate on; `all_*`: the whole training set where that is larger.
     """
@@ -24,13 +24,14 @@ class Handover:
     all_targets: Tensor | None = None
     loss: str = "cross_entropy"
     history: dict[str, list[float]] | None = None
+    sibling: nn.Module | None = None
+    unlabelled: Tensor | None = None
 
     def packed(self) -> bytes:
         """The content for the other side, made and read by trusted code alone."""
         stream = io.BytesIO()
         content: dict[str, object] = {
-            name: getattr(self, name)
-            for name in ("model", "initial", "inputs", "targets", "all_inputs", "all_targets", "history")
+            field.name: getattr(self, field.name) for field in fields(self) if field.name != "loss"
         }
         torch.save(content, stream)
         return stream.getvalue()

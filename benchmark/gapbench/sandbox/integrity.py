@@ -114,7 +114,7 @@ def settings() -> dict[str, object]:
     }
 
 
-INITIAL = "initial network's "
+INITIAL, SIBLING = "initial network's ", "sibling network's "
 _HOOKS = (
     "_forward_hooks",
     "_forward_pre_hooks",
@@ -136,7 +136,7 @@ class Surroundings:
     def __init__(self, networks: Mapping[str, Any]):
         self._networks = {prefix: network for prefix, network in networks.items() if network is not None}
         self._modules = self._describe()
-        self._initial = self._flags()
+        self._before = self._flags()
         self._threads, self._handlers = _thread._count(), _handlers()
 
     def _describe(self) -> dict[str, Any]:
@@ -157,28 +157,31 @@ class Surroundings:
                 found[f"{prefix}module {name}".rstrip()] = (id(module), type(module), hooks, plain)
         return found
 
-    def _flags(self) -> tuple[list[bool], list[bool], list[bool]]:
-        """Of the initial network; `gapbench.proxies.guard` looks after the trained one."""
-        initial = self._networks.get(INITIAL)
-        if initial is None:
-            return [], [], []
-        parameters = list(initial.parameters())
-        return (
-            [module.training for module in initial.modules()],
-            [p.requires_grad for p in parameters],
-            [p.grad is None for p in parameters],
-        )
+    def _flags(self) -> dict[str, tuple[list[bool], list[bool], list[bool]]]:
+        """Of the networks beside the trained one, which `gapbench.proxies.guard` looks after."""
+        found = {}
+        for prefix, network in self._networks.items():
+            if prefix:
+                parameters = list(network.parameters())
+                found[prefix] = (
+                    [module.training for module in network.modules()],
+                    [p.requires_grad for p in parameters],
+                    [p.grad is None for p in parameters],
+                )
+        return found
 
     def changes(self) -> list[str]:
         """What is no longer as it was, in words."""
         found = []
-        modes, required, gradients = (a == b for a, b in zip(self._initial, self._flags()))
-        if not modes:
-            found.append("it left the initial network in training mode")
-        if not required:
-            found.append("it changed requires_grad of the initial network")
-        if not gradients:
-            found.append("it left gradients in the initial network")
+        for prefix, flags in self._flags().items():
+            which = prefix.removesuffix("'s ")
+            modes, required, gradients = (a == b for a, b in zip(self._before[prefix], flags))
+            if not modes:
+                found.append(f"it left the {which} in training mode")
+            if not required:
+                found.append(f"it changed requires_grad of the {which}")
+            if not gradients:
+                found.append(f"it left gradients in the {which}")
         now = self._describe()
         for name in [*self._modules, *(name for name in now if name not in self._modules)]:
             old, new = self._modules.get(name), now.get(name)

@@ -23,9 +23,10 @@ from gapbench_tasks.directions import Directions, deviations, random_directions
 from gapbench_tasks.entry import TaskEntry
 from gapbench_tasks.max_margin import MaxMargin, NoMaximumMargin, hard_margin
 from gapbench_tasks.selection import noisy_labels
-from gapbench_tasks.task import Split, Task, fingerprint
+from gapbench_tasks.task import POOL_SIZE, Pool, Split, Task, fingerprint
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor
 
 Array = NDArray[np.float64]
@@ -104,6 +105,11 @@ def load_separable(
     x_train, y_train = _sample(units, margin, train_size, cloud, named_generator(*identity, "train"))
     x_test, y_test = _sample(units, margin, test_size, cloud, named_generator(*identity, "test"))
     labels = noisy_labels(y_train, label_noise, num_classes, "separable", seed)
+
+    def further() -> torch.Tensor:
+        points, _ = _sample(units, margin, POOL_SIZE, cloud, named_generator(*identity, "unlabelled"))
+        return torch.from_numpy(points.astype(np.float32)).reshape(-1, *shape)
+
     options: dict[str, Any] = {"shape": list(shape), "num_classes": num_classes, "margin": margin}
     options |= {"train_size": train_size, "test_size": test_size, "label_noise": label_noise, "seed": seed}
     options |= {"spectrum": float(spectrum), "teacher": teacher}
@@ -123,6 +129,7 @@ def load_separable(
         black=(0.0,) * shape[0],
         teacher=torch.from_numpy(units),
         margin=float(margin),
+        unlabelled=Pool(further),
     )
 
 
