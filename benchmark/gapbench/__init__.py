@@ -24,6 +24,7 @@ _ORIGIN = {
     "list_tasks": "gapbench_tasks",
     "load_task": "gapbench_tasks",
     "measure": "gapbench.proxies.measuring",
+    "measure_all": "gapbench.foreign.measuring",
     "open_run": "gapbench.runs.run",
     "proxy": "gapbench.proxies.registry",
     "run": "gapbench.running",
@@ -35,6 +36,7 @@ __all__ = [*sorted((*_ORIGIN, *_MODULES)), "__version__"]
 if TYPE_CHECKING:
     from gapbench import invariance as invariance
     from gapbench import symmetry as symmetry
+    from gapbench.foreign.measuring import measure_all as measure_all
     from gapbench.proxies.context import Context as Context
     from gapbench.proxies.measuring import measure as measure
     from gapbench.proxies.registry import list_proxies as list_proxies

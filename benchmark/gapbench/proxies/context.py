@@ -28,7 +28,7 @@ BATCH = 500
 Result = TypeVar("Result")
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Context:
     """The information a proxy may use. Cached quantities are computed once and shared between proxies.
 
@@ -58,6 +58,20 @@ class Context:
     batch_size: int | None = None
     notes: dict[str, str] = field(default_factory=dict)
     _cache: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    def __repr__(self) -> str:
+        """What it holds, in one line, without the numbers."""
+        size = sum(p.numel() for p in self.model.parameters())
+        extras = [
+            name
+            for name in ("initial", "history", "sibling", "unlabelled")
+            if getattr(self, name) is not None
+        ]
+        return (
+            f"Context({type(self.model).__name__} of {size:,} parameters; {len(self.inputs)} of {self.train_size} "
+            f"training examples {tuple(self.inputs.shape[1:])}, {self.num_classes} classes, {self.loss}"
+            f"{'; with ' + ', '.join(extras) if extras else ''})"
+        )
 
     @property
     def parameters(self) -> Sequence[Tensor]:

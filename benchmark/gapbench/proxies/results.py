@@ -41,3 +41,10 @@ class Measurement:
     reason: str = ""
     details: Mapping[str, Any] = field(default_factory=dict)
     peak_memory: float | None = None
+
+    def __repr__(self) -> str:
+        """Value and cost in one line; `details` and `peak_memory` are not shown."""
+        if self.value is None:
+            return f"Measurement({self.proxy}: {self.status}, {self.reason!r})"
+        error = "" if self.standard_error is None else f" ± {self.standard_error:.2g}"
+        return f"Measurement({self.proxy} = {self.value:.6g}{error}, {self.seconds:.2g} s)"

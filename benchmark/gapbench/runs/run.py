@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from gapbench_leaderboard.scores import PopulationDecision
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Run:
     """A run's tables. `problems` are things the last call could not do; its results are complete without them.
 
@@ -40,6 +40,25 @@ class Run:
     entries: tuple[Entry, ...] = field(default=(), repr=False)
     sources: tuple[Path, ...] = ()
     checksums: Mapping[str, str | None] = field(default_factory=dict, repr=False)
+
+    def __repr__(self) -> str:
+        """What it is of, how much of it, in one line."""
+        statuses = self.population["status"].value_counts()
+        found = ", ".join(f"{count} {status}" for status, count in statuses.items())
+        entries = f", {len(self.entries)} submitted" if self.entries else ""
+        return (
+            f"Run({str(self.folder)!r}: suite {self.suite.name} version {self.suite.version}, "
+            f"{len(self.population)} of {len(self.cells)} networks ({found or 'none trained'}), "
+            f"{len(self.proxies)} proxies{entries})"
+        )
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the same line and, where the board was built, its ranking."""
+        from html import escape
+
+        from gapbench_leaderboard.board.notebook import ranking_html
+
+        return f"<p><code>{escape(repr(self))}</code></p>{ranking_html(self.folder / 'board')}"
 
     @property
     def failures(self) -> list[str]:

@@ -21,7 +21,7 @@ from gapbench.symmetry.verification import LOOKED_AT
 from gapbench_base.errors import GapbenchError
 
 
-@dataclass
+@dataclass(repr=False)
 class Symmetry(Orbit):
     """The continuous symmetries of `network` in eval mode at its present parameters.
 
@@ -35,6 +35,19 @@ class Symmetry(Orbit):
     dimension: int = 0
     projector: Projector | None = None
     relative: Projector | None = None
+
+    def __repr__(self) -> str:
+        """The dimension and its make-up in one line."""
+        kinds: dict[str, int] = defaultdict(int)
+        for group in self.families:
+            kinds[group.kind] += group.size
+        parts = [", ".join(f"{size:,} {kind}" for kind, size in kinds.items())] if kinds else []
+        if self.uncovered:
+            parts.append(f"not understood: {', '.join(self.uncovered)}")
+        if self.dropped:
+            parts.append(f"dropped: {', '.join(self.dropped)}")
+        made = f" ({'; '.join(parts)})" if parts else ""
+        return f"Symmetry(dimension {self.dimension:,} of {len(self.bound.theta):,} parameters{made})"
 
     def project(self, vector: Tensor) -> Tensor:
         """The component of `vector` (d,) in the horizontal space.
