@@ -20,6 +20,7 @@ COMMANDS = {
     "new": "write a commented template of a proxy",
     "check": "is this proxy valid, pure, repeatable, invariant to what, how fast",
     "submit": "measure a proxy on a trained population in a sandbox, add it to the board",
+    "entries": "list the submissions of a run; withdraw or rename one",
     "audit": "which proxies change when a network's function does not",
     "verify": "measure an entry again, on the same or on freshly trained networks",
     "measure": "all proxies of a network that you trained yourself",

@@ -72,17 +72,19 @@ def submit_command(
     entry, claimed = done.entry, done.entry.claimed
     if not done.changed:
         click.echo(f"{entry.label} is on the board already, from the same file; nothing was changed.")
+    _before(entry, run)
     statuses = ", ".join(f"{count} {status}" for status, count in entry.statuses.items())
     click.echo(f"{entry.label}: {statuses}.")
+    claim = "claimed" if entry.verifications else "claimed, not verified"
     if claimed.value is not None:
         click.echo(
             f"tau with the gap {claimed.value:.3f} [{claimed.low:.3f}, {claimed.high:.3f}] over "
-            f"{claimed.models} networks: claimed, not verified."
+            f"{claimed.models} networks: {claim}."
             if claimed.low is not None and claimed.high is not None
             else f"tau with the gap {claimed.value:.3f} over {claimed.models} networks."
         )
     else:
-        click.echo(f"tau with the gap is not defined over {claimed.models} networks: claimed, not verified.")
+        click.echo(f"tau with the gap is not defined over {claimed.models} networks: {claim}.")
     if entry.population.complete is False:
         click.echo(f"Population {entry.population.fingerprint}: {entry.population.words}.")
     _beside(entry)
@@ -91,6 +93,26 @@ def submit_command(
         for failure in done.failures[:10]:
             click.echo(f"  {failure}", err=True)
         raise click.exceptions.Exit(1)
+
+
+def _before(entry: Entry, run: Path) -> None:
+    """Whether the same was verified, and whether it stands on the board under another name as well."""
+    from gapbench.runs.comparing import outcome_of
+    from gapbench.runs.entries import load_entries
+    from gapbench.submission.keeping import same_as
+
+    if entry.verifications:
+        last = entry.verifications[-1]
+        by = f" by {last.by}" if last.by else ""
+        click.echo(
+            f"It was verified before: {outcome_of(last)} on the {last.kind}{by}, {(last.date or '')[:10]}."
+        )
+    others = same_as(load_entries(run), entry)
+    if others:
+        click.echo(
+            f"The same source with the same options is on the board as {', '.join(others)}. To take one off: "
+            f"gapbench entries {run} --withdraw {others[0]!r}"
+        )
 
 
 def _beside(entry: Entry) -> None:

@@ -296,7 +296,7 @@ def open_run(
             proxies=requests,
             cells=cells,
             population=population_table(store, cells, suite.axes),
-            measurements=measurement_table(store, cells, labels),
+            measurements=measurement_table(store, cells, labels, {e.id: e.label for e in entries}),
             identity=identity,
             problems=problems,
             entries=tuple(entries),

@@ -22,6 +22,8 @@ from gapbench_base.errors import GapbenchError
 from gapbench_base.keys import content_key
 from gapbench_tasks import task_options
 
+SUBMISSION = '"submission":'
+"""What the description of a measurement made for an entry has, and no other."""
 MEASUREMENT_COLUMNS = [
     "cell",
     "proxy",
@@ -115,13 +117,17 @@ def _axis_values(description: Mapping[str, Any], axes: Sequence[str]) -> dict[st
 
 
 def measurement_table(
-    store: Store, cells: Sequence[str], labels: Sequence[str] | None = None
+    store: Store,
+    cells: Sequence[str],
+    labels: Sequence[str] | None = None,
+    submitted: Mapping[str, str] | None = None,
 ) -> pd.DataFrame:
     """One row per measurement of a cell of the plan.
 
     `proxy` is its label, `seconds` and `peak_memory` (bytes) its cost, `details` a JSON text; where proxies were
     measured twice, `repeat` is 0 or 1; where any details say so, `coverage` and `converged`
-    (`gapbench.runs.details`). `labels` (default: all) chooses and orders proxies.
+    (`gapbench.runs.details`). `labels` (default: all) chooses and orders proxies. `submitted`: the identity of each
+    entry -> its label now; other submissions are left out (default: all, with the labels that they began with).
 
     Of a label that was measured with several versions or protocols only the latest measured stands here: values of
     two versions are never ranked together.
@@ -139,12 +145,17 @@ def measurement_table(
         if found.cell not in wanted:
             continue
         where = f"The run database {store.path}, measurement {found.measurement}"
+        label: str | None = found.label
+        if submitted is not None and SUBMISSION in found.description:
+            label = submitted.get(_submission(found.description, where))
+        if label is None:
+            continue
         repeat, generation = _generation(found, where)
         if found.status == "ok" and found.value is None:
             raise GapbenchError(f"{where} is damaged: its status is ok, but it has no value.")
-        latest[found.label] = generation
+        latest[label] = generation
         row = {name: getattr(found, name) for name in MEASUREMENT_COLUMNS}
-        row |= {"proxy": found.label, "repeat": repeat, "generation": generation}
+        row |= {"proxy": label, "repeat": repeat, "generation": generation}
         rows.append(row | stated(found.details, where))
     rows = [row for row in rows if row["generation"] == latest[row["proxy"]]]
     # Of one network the last: with another sibling it was measured again.
@@ -178,10 +189,18 @@ def generations(store: Store, cells: Sequence[str]) -> dict[str, str]:
     return found
 
 
+def _submission(description: str, where: str) -> str:
+    """The identity of the entry that a measurement was made for."""
+    try:
+        return str(json.loads(description)["submission"])
+    except (ValueError, TypeError, KeyError) as error:
+        raise GapbenchError(f"{where} is damaged: its description is no JSON ({error}).") from None
+
+
 def _generation(row: StoredMeasurement, where: str) -> tuple[int, str]:
     """Which repeat it is, and its description without what differs between networks and repeats."""
     text = row.description
-    if '"submission":' in text:
+    if SUBMISSION in text:
         return 0, "submission"  # a label of a submission has one source and one set of options
     repeat = 0
     if '"repeat"' in text or '"sibling"' in text:  # most have no such words, and a large run has many to read

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,6 +28,17 @@ class Request:
     options: dict[str, Any] = field(default_factory=dict)
 
 
+def check_name(name: str, rows: Iterable[str]) -> None:
+    """Refuse what cannot be an entry's name, or is the name of a proxy, a baseline or one of the suite's `rows`."""
+    from gapbench.proxies.registry import list_proxies
+    from gapbench_leaderboard.scores import BASELINES
+
+    if not 1 <= len(name) <= 64 or not name.isprintable() or name != name.strip():
+        raise GapbenchError(f"The name {name!r} must be 1 to 64 printable characters.")
+    if name in {*list_proxies(), *BASELINES, *rows}:
+        raise GapbenchError(f"The board already has a row {name!r}. Choose another name with --name.")
+
+
 def request_for(
     population: Population,
     source: ProxyFile,
@@ -35,18 +47,12 @@ def request_for(
     options: dict[str, object],
 ) -> Request:
     """Name, version and seed of a submission; new ones are drawn and kept in the run's database."""
-    from gapbench.proxies.registry import list_proxies
     from gapbench.runs.store import Store
     from gapbench_base.keys import content_key
-    from gapbench_leaderboard.scores import BASELINES
 
     chosen = options_with(description, options)
     label = name or description["name"]
-    if not 1 <= len(label) <= 64 or not label.isprintable() or label != label.strip():
-        raise GapbenchError(f"The name {label!r} must be 1 to 64 printable characters.")
-    taken = {*list_proxies(), *BASELINES, *(request.label for request in population.suite.proxies)}
-    if label in taken:
-        raise GapbenchError(f"The board already has a row {label!r}. Choose another name with --name.")
+    check_name(label, [request.label for request in population.suite.proxies])
     identity = content_key(
         {
             "protocol": PROTOCOL,

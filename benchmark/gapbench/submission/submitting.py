@@ -184,6 +184,7 @@ def _measure(
             store.add_measurements([record])
 
         if missing:
+            _tell_power(population.folder, say)
             say(f"Trying {request.label} on {len(population.one_of_each())} networks, twice each.")
             first = _try(fleet, population, request)
             if first.refusals:
@@ -208,6 +209,21 @@ def _measure(
     if len(values) > 1 and len(set(values)) == 1:
         return [f"it is {values[0]:g} for every network, so it ranks nothing"]
     return []
+
+
+def _tell_power(run: Path, say: Say) -> None:
+    """What the population can decide, as its board says, before anything is measured."""
+    try:
+        board = json.loads((run / "board" / "data.json").read_text(encoding="utf-8"))
+        resolution = board["decision"]["resolution"]
+        half, smallest = resolution["half_width"], resolution["smallest_difference"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return  # no board was built yet, or an earlier gapbench built it
+    if isinstance(half, float) and isinstance(smallest, float):
+        say(
+            f"On this population a headline is known to about ± {half:.2f}, and a difference of two below "
+            f"{smallest:.2f} cannot be significant."
+        )
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,175 @@
+"""Keep a run's entries in order: list, withdraw, put back and rename them."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gapbench.runs.comparing import outcome_of
+from gapbench.runs.entries import entries_folder, find_entry, load_entries, read_entry, write_entry
+from gapbench.runs.entry import Entry
+from gapbench.submission.request import check_name
+from gapbench_base.errors import GapbenchError
+
+WITHDRAWN = "withdrawn"
+"""The folder within that of the entries where withdrawn ones lie; nothing of them is lost."""
+
+
+@dataclass(frozen=True)
+class Listed:
+    """An entry as a list shows it. `remarks` are what its reader should know, in words."""
+
+    entry: Entry
+    withdrawn: bool = False
+    remarks: tuple[str, ...] = ()
+
+
+def listed(run: str | os.PathLike[str]) -> list[Listed]:
+    """All entries of a run by name and version, then those that were withdrawn.
+
+    Returns:
+        The entries with remarks: the same source under two names, another population, how it was verified.
+
+    Raises:
+        GapbenchError: if there is no run, or an entry is damaged.
+    """
+    from gapbench.runs.belonging import strangers
+    from gapbench.runs.run import open_run
+
+    opened = open_run(run)
+    same: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for entry in opened.entries:
+        same[_what(entry)].append(entry.label)
+    found = []
+    for entry in sorted(opened.entries, key=lambda entry: (entry.name, entry.version)):
+        remarks = []
+        if entry.verifications:
+            last = entry.verifications[-1]
+            by = f" by {last.by}" if last.by else ""
+            remarks.append(f"{outcome_of(last)} on the {last.kind}{by}, {(last.date or '')[:10]}")
+        others = [label for label in same[_what(entry)] if label != entry.label]
+        if others:
+            remarks.append(f"the same source and options as {', '.join(others)}")
+        remarks += strangers([entry], opened.identity, opened.checksums)
+        found.append(Listed(entry, remarks=tuple(remarks)))
+    folder = entries_folder(Path(run)) / WITHDRAWN
+    put_aside = [read_entry(path) for path in sorted(folder.glob("*.json"))] if folder.is_dir() else []
+    return found + [Listed(entry, withdrawn=True) for entry in put_aside]
+
+
+def _what(entry: Entry) -> tuple[str, str]:
+    return entry.source_sha256, json.dumps(dict(entry.options), sort_keys=True, default=str)
+
+
+def same_as(entries: Sequence[Entry], entry: Entry) -> list[str]:
+    """Labels of other entries of the same source and options."""
+    return [other.label for other in entries if other.label != entry.label and _what(other) == _what(entry)]
+
+
+def withdraw(run: str | os.PathLike[str], wanted: str) -> Entry:
+    """Take an entry off the board. Its file moves to `entries/withdrawn`, its values stay in the run.
+
+    Returns:
+        The entry.
+
+    Raises:
+        GapbenchError: if there is none of that label, name or identity.
+    """
+    from gapbench.runs.lock import sole_driver
+
+    folder = _folder(run)
+    with sole_driver(folder):
+        entry = find_entry(folder, _of_this_run(wanted))
+        place = entries_folder(folder) / WITHDRAWN
+        place.mkdir(exist_ok=True)
+        (entries_folder(folder) / f"{entry.id}.json").replace(place / f"{entry.id}.json")
+        _rebuild(folder)
+    return entry
+
+
+def put_back(run: str | os.PathLike[str], wanted: str) -> Entry:
+    """Put a withdrawn entry back on the board.
+
+    Returns:
+        The entry.
+
+    Raises:
+        GapbenchError: if none of that label, name or identity was withdrawn, or its label is taken since.
+    """
+    from gapbench.runs.lock import sole_driver
+
+    folder = _folder(run)
+    with sole_driver(folder):
+        place = entries_folder(folder) / WITHDRAWN
+        aside = [read_entry(path) for path in sorted(place.glob("*.json"))] if place.is_dir() else []
+        found = [entry for entry in aside if wanted in (entry.label, entry.id)]
+        found = found or [entry for entry in aside if wanted == entry.name][-1:]
+        if not found:
+            known = ", ".join(entry.label for entry in aside) or "none"
+            raise GapbenchError(f"{folder} has no withdrawn entry {wanted!r}. Withdrawn: {known}.")
+        entry = found[0]
+        if any(entry.label == other.label and entry.id != other.id for other in load_entries(folder)):
+            raise GapbenchError(f"The board has a row {entry.label!r} by now: rename that first.")
+        (place / f"{entry.id}.json").replace(entries_folder(folder) / f"{entry.id}.json")
+        _rebuild(folder)
+    return entry
+
+
+def rename(run: str | os.PathLike[str], wanted: str, name: str) -> Entry:
+    """Give an entry another name on the board; it is version 1 there, whatever it was under the old one.
+
+    Killed in between, the same call completes it.
+
+    Returns:
+        The renamed entry.
+
+    Raises:
+        GapbenchError: if there is none, or the new name cannot be or is taken.
+    """
+    from gapbench.runs.lock import sole_driver
+    from gapbench.runs.run import open_run
+    from gapbench.runs.store import Store
+
+    folder = _folder(run)
+    with sole_driver(folder):
+        entry = find_entry(folder, _of_this_run(wanted))
+        opened = open_run(folder)
+        check_name(name, [request.label for request in opened.proxies])
+        with Store(folder) as store:
+            kept = store.meta("submissions") or {}
+            used = {s["name"] for identity, s in kept.items() if identity != entry.id}
+            used |= {other.name for other in opened.entries if other.id != entry.id}
+            if name in used:
+                raise GapbenchError(f"There is an entry {name!r} already, or was one: choose another name.")
+            if entry.id in kept:
+                kept[entry.id] |= {"name": name, "label": name, "version": 1}
+                store.set_meta("submissions", kept)
+        renamed = dataclasses.replace(entry, name=name, label=name, version=1)
+        write_entry(folder, renamed)
+        _rebuild(folder)
+    return renamed
+
+
+def _folder(run: str | os.PathLike[str]) -> Path:
+    """The run's folder; raises `GapbenchError` where it holds none."""
+    from gapbench.runs.store import Store
+
+    with Store(Path(run), readonly=True):
+        return Path(run)
+
+
+def _of_this_run(wanted: str) -> str:
+    if wanted.endswith(".json") or os.sep in wanted:
+        raise GapbenchError(f"{wanted} is a file: give the entry's name on the board.")
+    return wanted
+
+
+def _rebuild(folder: Path) -> None:
+    from gapbench.runs.run import open_run
+
+    open_run(folder).build_board()

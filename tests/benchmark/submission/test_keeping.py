@@ -1,0 +1,202 @@
+"""Keeping the entries of a run in order."""
+
+import json
+import shutil
+from dataclasses import replace
+
+import pytest
+from click.testing import CliRunner
+
+import gapbench
+from benchmark.conftest import WALLS
+from benchmark.sandbox.adversaries import BENIGN
+from gapbench import GapbenchError
+from gapbench.cli import cli
+from gapbench.runs.entries import load_entries, write_entry
+from gapbench.runs.entry import EntryPopulation, Verification
+from gapbench.submission.keeping import listed, put_back, rename, withdraw
+from gapbench.submission.submitting import submit
+
+pytestmark = pytest.mark.slow  # the population starts processes
+
+
+def shown(run_folder):
+    document = json.loads((run_folder / "board" / "data.json").read_text())
+    return {row["label"] for row in document["proxies"]}
+
+
+def values(run_folder, label):
+    rows = gapbench.open_run(run_folder).measurements
+    return rows[rows["proxy"] == label].set_index("cell")["value"].to_dict()
+
+
+def call(*arguments):
+    return CliRunner().invoke(cli, [str(argument) for argument in arguments], catch_exceptions=True)
+
+
+def test_the_list_says_who_what_and_how_good(entered, run_folder):
+    (only,) = listed(run_folder)
+    assert only.entry == load_entries(run_folder)[0]
+    assert (only.withdrawn, only.remarks) == (False, ())
+    printed = call("entries", run_folder).output
+    head, line = printed.splitlines()
+    assert head.split() == "entry tau with the gap networks submitted by".split()
+    assert line.startswith("a_norm")
+    assert f"{entered.claimed.value:.3f} [{entered.claimed.low:.3f}, {entered.claimed.high:.3f}]" in line
+    assert "12/12" in line
+    assert "N. N." in line
+    (row,) = json.loads(call("entries", run_folder, "--json").output)
+    assert row["tau"] == entered.claimed.value
+    assert row["source_sha256"] == entered.source_sha256
+
+
+def test_withdrawn_is_not_deleted_and_comes_back(entered, run_folder):
+    before = values(run_folder, "a_norm")
+    withdraw(run_folder, "a_norm")
+    assert load_entries(run_folder) == []
+    assert "a_norm" not in shown(run_folder)
+    (aside,) = listed(run_folder)
+    assert (aside.withdrawn, aside.entry) == (True, entered)
+    assert "(withdrawn)" in call("entries", run_folder).output
+    put_back(run_folder, entered.id)
+    assert load_entries(run_folder) == [entered]
+    assert "a_norm" in shown(run_folder)
+    assert values(run_folder, "a_norm") == before
+
+
+def test_what_was_withdrawn_can_be_submitted_again_without_measuring(entered, run_folder, hosts, tmp_path):
+    withdraw(run_folder, "a_norm")
+    file = tmp_path / "mine.py"
+    file.write_text(BENIGN["a_norm"])
+    said = []
+    again = submit(
+        file, run_folder, name="a_norm", hosts=hosts, unsandboxed=bool(WALLS), say=said.append
+    ).entry
+    assert again.values == entered.values
+    assert not any("Measuring" in text for text in said)
+
+
+def test_a_renamed_entry_keeps_its_values_and_its_history(entered, run_folder):
+    before = values(run_folder, "a_norm")
+    found = rename(run_folder, "a_norm", "the norm")
+    assert (found.name, found.label, found.version, found.id) == ("the norm", "the norm", 1, entered.id)
+    assert load_entries(run_folder) == [replace(entered, name="the norm", label="the norm")]
+    assert values(run_folder, "the norm") == before
+    assert values(run_folder, "a_norm") == {}
+    assert shown(run_folder) >= {"the norm", "param_norm"}
+    assert "a_norm" not in shown(run_folder)
+    scores = gapbench.open_run(run_folder).scores(targets=("gap",))
+    head = scores[(scores["estimator"] == "tau") & (scores["task"] == "") & (scores["family"] == "")]
+    assert head.set_index("proxy").loc["the norm", "value"] == entered.claimed.value
+
+
+def test_a_rename_that_was_cut_off_is_completed_by_the_same_call(entered, run_folder, monkeypatch):
+    from gapbench.submission import keeping
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(keeping, "write_entry", killed)
+        with pytest.raises(KeyboardInterrupt):
+            rename(run_folder, "a_norm", "the norm")
+    assert rename(run_folder, "a_norm", "the norm").label == "the norm"
+    assert len(values(run_folder, "the norm")) == 12
+
+
+def test_a_changed_file_of_a_renamed_entry_is_its_second_version(entered, run_folder, hosts, tmp_path):
+    rename(run_folder, "a_norm", "the norm")
+    file = tmp_path / "mine.py"
+    file.write_text(BENIGN["a_norm"] + "\n# changed\n")
+    entry = submit(file, run_folder, name="the norm", hosts=hosts, unsandboxed=bool(WALLS)).entry
+    assert (entry.version, entry.label) == (2, "the norm v2")
+
+
+def test_the_same_source_under_two_names_is_noticed(entered, run_folder, hosts, tmp_path):
+    file = tmp_path / "mine.py"
+    file.write_text(BENIGN["a_norm"])
+    submit(file, run_folder, name="another", hosts=hosts, unsandboxed=bool(WALLS))
+    remarks = {found.entry.label: found.remarks for found in listed(run_folder)}
+    assert remarks == {
+        "a_norm": ("the same source and options as another",),
+        "another": ("the same source and options as a_norm",),
+    }
+    told = call(
+        "submit", file, "--run", run_folder, "--name", "another", *(["--unsandboxed"] if WALLS else [])
+    )
+    assert told.exit_code == 0
+    assert "is on the board as a_norm" in told.output
+
+
+def test_that_it_was_verified_is_said(entered, run_folder, tmp_path):
+    found = Verification(
+        outcome="confirmed",
+        kind="same networks",
+        by="M. M.",
+        date="2026-01-02T03:04:05",
+        networks=12,
+        differing=0,
+    )
+    write_entry(run_folder, replace(entered, verifications=(found,)))
+    assert "confirmed on the same networks by M. M., 2026-01-02" in call("entries", run_folder).output
+    file = tmp_path / "mine.py"
+    file.write_text(BENIGN["a_norm"])
+    told = call(
+        "submit", file, "--run", run_folder, "--name", "a_norm", *(["--unsandboxed"] if WALLS else [])
+    )
+    assert "It was verified before: confirmed on the same networks by M. M., 2026-01-02." in told.output
+    assert "not verified" not in told.output
+
+
+def test_an_entry_of_another_population_is_marked(entered, run_folder):
+    write_entry(run_folder, replace(entered, population=EntryPopulation(fingerprint="0" * 16)))
+    (only,) = listed(run_folder)
+    assert any("Submit it again" in remark for remark in only.remarks) or only.remarks == ()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--withdraw", "b_norm"], "has no entry 'b_norm'. Entries: a_norm."),
+        (["--put-back", "a_norm"], "has no withdrawn entry 'a_norm'. Withdrawn: none."),
+        (["--rename", "a_norm", "param_norm"], "already has a row 'param_norm'"),
+        (["--rename", "a_norm", " x"], "1 to 64 printable characters"),
+        (
+            ["--rename", "a_norm", "a_norm", "--withdraw", "a_norm"],
+            "one of --withdraw, --put-back and --rename",
+        ),
+        (["--withdraw", "entries/x.json"], "is a file: give the entry's name"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_and_changes_nothing(entered, run_folder, arguments, words):
+    with pytest.raises(GapbenchError, match=None) as error:
+        cli.main(["entries", str(run_folder), *arguments], standalone_mode=False)
+    assert words in str(error.value)
+    assert load_entries(run_folder) == [entered]
+
+
+def test_a_folder_without_a_run_is_said_to_be_none(tmp_path):
+    for arguments in ([], ["--withdraw", "x"], ["--rename", "x", "y"]):
+        with pytest.raises(GapbenchError, match="is no run"):
+            cli.main(["entries", str(tmp_path / "none"), *arguments], standalone_mode=False)
+
+
+def test_a_run_without_entries_says_how_to_add_one(trained, tmp_path):
+    shutil.copytree(trained, tmp_path / "run")
+    assert "gapbench submit FILE.py" in call("entries", tmp_path / "run").output
+
+
+def test_what_a_population_can_decide_is_told_before_it_is_measured_on(run_folder, hosts, tmp_path):
+    gapbench.open_run(run_folder).build_board()
+    board = run_folder / "board" / "data.json"
+    document = json.loads(board.read_text())
+    document["decision"]["resolution"] |= {"half_width": 0.0812, "smallest_difference": 0.185}
+    board.write_text(json.dumps(document))
+    file = tmp_path / "mine.py"
+    file.write_text(BENIGN["a_norm"])
+    said = []
+    submit(file, run_folder, hosts=hosts, unsandboxed=bool(WALLS), say=said.append)
+    told = (
+        "On this population a headline is known to about ± 0.08, and a difference of two below 0.18 cannot be"
+    )
+    assert said[0].startswith(told) or said[0].startswith(told.replace("0.18 ", "0.19 "))
