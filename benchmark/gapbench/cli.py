@@ -26,7 +26,7 @@ COMMANDS = {
     "measure": "all proxies of a network that you trained yourself",
     "import-population": "make networks trained elsewhere a population of their own",
     "list": "list tasks, models, proxies or suites",
-    "info": "versions, devices and data found",
+    "info": "what is known of a proxy, suite, family or task; versions, devices and data found",
     "fetch": "download CIFAR-10, CIFAR-100, MNIST or SVHN into the data folder, verified",
     "board": "rebuild the board of a run, join several runs, show it",
     "plot": "static figures of a board (PNG, SVG)",

@@ -85,6 +85,11 @@ def _loader(name: str) -> Callable[..., Task]:
     return loader
 
 
+def loader_text(name: str) -> str:
+    """What the loader of a task says of it."""
+    return inspect.getdoc(_loader(name)) or ""
+
+
 def task_options(name: str) -> dict[str, Any]:
     """Options of a task and their defaults (without the data folder)."""
     parameters = inspect.signature(_loader(name)).parameters.values()

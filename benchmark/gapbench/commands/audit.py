@@ -8,15 +8,18 @@ from typing import Any
 
 import click
 
+from gapbench.commands.completing import proxies, runs
 from gapbench_base.errors import GapbenchError
 
 
 @click.command("audit")
-@click.argument("run", type=click.Path(path_type=Path))
+@click.argument("run", type=click.Path(path_type=Path), shell_complete=runs)
 @click.option(
     "--networks", type=click.IntRange(min=1), default=6, show_default=True, help="Size of the sample."
 )
-@click.option("--proxies", help="Labels, separated by commas (default: all of the run's suite).")
+@click.option(
+    "--proxies", shell_complete=proxies, help="Labels, separated by commas (default: all of the run's suite)."
+)
 @click.option("--strength", type=float, default=0.5, show_default=True, help="Of the transformations.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the transformations.")
 @click.option("--data", "data_dir", type=click.Path(path_type=Path), help="Data folder (or GAPBENCH_DATA).")

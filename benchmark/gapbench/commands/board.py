@@ -6,9 +6,13 @@ from pathlib import Path
 
 import click
 
+from gapbench.commands.completing import runs
+
 
 @click.command("board")
-@click.argument("runs", nargs=-1, required=True, metavar="RUN...", type=click.Path(path_type=Path))
+@click.argument(
+    "runs", nargs=-1, required=True, metavar="RUN...", type=click.Path(path_type=Path), shell_complete=runs
+)
 @click.option("--out", type=click.Path(path_type=Path), help="Folder of a joined board (several runs).")
 @click.option("--serve", is_flag=True, help="Show the board at an address of this machine, until Ctrl-C.")
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="Of --serve (default: a free one).")

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import click
 
+from gapbench.commands.completing import runs
+
 
 @click.command("diff")
-@click.argument("before", type=click.Path(path_type=Path))
-@click.argument("after", type=click.Path(path_type=Path))
+@click.argument("before", type=click.Path(path_type=Path), shell_complete=runs)
+@click.argument("after", type=click.Path(path_type=Path), shell_complete=runs)
 @click.option("--json", "as_json", is_flag=True, help="Every headline of both boards, as JSON.")
 def diff_command(before: Path, after: Path, as_json: bool) -> None:
     """What changed from the board BEFORE to the board AFTER (folders of boards or runs, or scores.csv)."""

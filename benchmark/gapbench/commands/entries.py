@@ -8,13 +8,20 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gapbench.commands.completing import entries, runs
+
 if TYPE_CHECKING:
     from gapbench.submission.keeping import Listed
 
 
 @click.command("entries")
-@click.argument("run", type=click.Path(path_type=Path))
-@click.option("--withdraw", metavar="NAME", help="Take an entry off the board; nothing of it is deleted.")
+@click.argument("run", type=click.Path(path_type=Path), shell_complete=runs)
+@click.option(
+    "--withdraw",
+    metavar="NAME",
+    shell_complete=entries,
+    help="Take an entry off the board; nothing of it is deleted.",
+)
 @click.option("--put-back", metavar="NAME", help="Put a withdrawn entry back on the board.")
 @click.option(
     "--rename", nargs=2, metavar="NAME NEW", help="Give an entry another name on the board.", default=None

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from gapbench.commands.completing import proxies
+
 
 @click.command("import-population")
 @click.argument("table", type=click.Path(dir_okay=False, path_type=Path))
@@ -18,7 +20,7 @@ import click
     "--test-data", type=click.Path(path_type=Path), help="Test examples of all (or a column test_data)."
 )
 @click.option("--test-size", type=click.IntRange(min=1), help="Test examples behind test_error.")
-@click.option("--proxies", help="Only these, separated by commas.")
+@click.option("--proxies", shell_complete=proxies, help="Only these, separated by commas.")
 @click.option(
     "--samples",
     type=click.IntRange(min=2),

@@ -8,12 +8,27 @@ from pathlib import Path
 
 import click
 
+from gapbench.commands.completing import names
+
 
 @click.command("info")
+@click.argument("name", required=False, shell_complete=names)
 @click.option("--data", "data_dir", type=click.Path(path_type=Path), help="Data folder (or GAPBENCH_DATA).")
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
-def info_command(data_dir: Path | None, as_json: bool) -> None:
-    """Versions, devices and data found."""
+def info_command(name: str | None, data_dir: Path | None, as_json: bool) -> None:
+    """What is known of NAME, a proxy, a suite (or its file), a family of networks or a task.
+
+    Without a name: versions, devices and data found.
+    """
+    if name is not None:
+        from gapbench.commands.describing import described, lines_of
+
+        about = described(name)
+        if as_json:
+            click.echo(json.dumps(about, indent=2))
+        else:
+            click.echo("\n\n".join("\n".join(lines_of(content)) for content in about))
+        return
     from gapbench.runs.environment import devices, versions
     from gapbench_tasks.folder import data_folder, find_data
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gapbench.commands.completing import proxies
+
 if TYPE_CHECKING:
     from gapbench.proxies.results import Measurement
 
@@ -39,7 +41,7 @@ OPTIONS = {
 )
 @click.option("--initial", type=click.Path(path_type=Path), help="State dict at initialisation.")
 @click.option("--argument", "arguments", multiple=True, metavar="NAME=VALUE", help="For the factory.")
-@click.option("--proxies", help="Only these, separated by commas.")
+@click.option("--proxies", shell_complete=proxies, help="Only these, separated by commas.")
 @click.option(
     "--samples",
     type=click.IntRange(min=2),

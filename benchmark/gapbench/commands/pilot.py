@@ -6,9 +6,11 @@ from pathlib import Path
 
 import click
 
+from gapbench.commands.completing import suites
+
 
 @click.command("pilot")
-@click.argument("suite")
+@click.argument("suite", shell_complete=suites)
 @click.option(
     "--networks", type=click.IntRange(min=2), default=48, show_default=True, help="How many to train."
 )

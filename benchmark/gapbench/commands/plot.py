@@ -6,13 +6,19 @@ from pathlib import Path
 
 import click
 
+from gapbench.commands.completing import proxies, runs
+
 
 @click.command("plot")
-@click.argument("run", type=click.Path(path_type=Path))
+@click.argument("run", type=click.Path(path_type=Path), shell_complete=runs)
 @click.option(
     "--target", default="gap", show_default=True, help="The target of the ranking and the scatters."
 )
-@click.option("--proxies", help="Scatters of these, separated by commas (default: the three of highest tau).")
+@click.option(
+    "--proxies",
+    shell_complete=proxies,
+    help="Scatters of these, separated by commas (default: the three of highest tau).",
+)
 @click.option("--format", "formats", default="svg,png", show_default=True, help="svg, png, pdf.")
 @click.option("--out", type=click.Path(path_type=Path), help="Folder of the figures (default: RUN/figures).")
 def plot_command(run: Path, target: str, proxies: str | None, formats: str, out: Path | None) -> None:

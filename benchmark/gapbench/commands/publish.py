@@ -6,9 +6,11 @@ from pathlib import Path
 
 import click
 
+from gapbench.commands.completing import runs
+
 
 @click.command("publish")
-@click.argument("run", type=click.Path(path_type=Path))
+@click.argument("run", type=click.Path(path_type=Path), shell_complete=runs)
 @click.option("--wandb-project", "project", required=True, help="The wandb project to publish to.")
 @click.option("--entity", help="The wandb user or team (default: that of the key).")
 @click.option("--offline", is_flag=True, help="Write an offline directory, send nothing.")

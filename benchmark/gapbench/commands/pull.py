@@ -6,9 +6,11 @@ from pathlib import Path
 
 import click
 
+from gapbench.commands.completing import suites
+
 
 @click.command("pull")
-@click.argument("suite")
+@click.argument("suite", shell_complete=suites)
 @click.option("--wandb-project", "project", required=True, help="The wandb project to fetch from.")
 @click.option("--entity", help="The wandb user or team (default: that of the key).")
 @click.option("--suite-version", "version", help="Version of the suite (default: the latest published).")

@@ -6,15 +6,17 @@ from pathlib import Path
 
 import click
 
+from gapbench.commands.completing import proxies, suites
+
 
 @click.command("run")
-@click.argument("suite", default="quick")
+@click.argument("suite", default="quick", shell_complete=suites)
 @click.option("--out", type=click.Path(path_type=Path), help="Folder of the run (default: runs/SUITE).")
 @click.option("--data", "data_dir", type=click.Path(path_type=Path), help="Data folder (or GAPBENCH_DATA).")
 @click.option("--device", default="auto", type=click.Choice(["auto", "cpu", "cuda"]), show_default=True)
 @click.option("--workers", type=click.IntRange(min=1), help="Processes (default: one per core; 4 on CUDA).")
 @click.option("--limit", type=click.IntRange(min=1), help="Only so many networks, balanced over tasks.")
-@click.option("--proxies", help="Only these proxies, separated by commas.")
+@click.option("--proxies", shell_complete=proxies, help="Only these proxies, separated by commas.")
 @click.option("--retry-failed", is_flag=True, help="Repeat what has status failed.")
 @click.option(
     "--repeats",

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gapbench.commands.completing import runs
+
 if TYPE_CHECKING:
     from gapbench.runs.entry import Entry
 
@@ -15,7 +17,13 @@ from gapbench.commands.parsing import limit_options, limits_of, options_of
 
 @click.command("submit")
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--run", required=True, type=click.Path(path_type=Path), help="Folder of a trained population.")
+@click.option(
+    "--run",
+    required=True,
+    type=click.Path(path_type=Path),
+    shell_complete=runs,
+    help="Folder of a trained population.",
+)
 @click.option("--name", help="Name on the board (default: the proxy's).")
 @click.option("--authors", default="", help="Who it is by.")
 @click.option("--paper", default="", help="Where it is described.")

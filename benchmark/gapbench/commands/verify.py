@@ -6,10 +6,14 @@ from pathlib import Path
 
 import click
 
+from gapbench.commands.completing import entries, runs
+
 
 @click.command("verify")
-@click.argument("entry")
-@click.option("--run", required=True, type=click.Path(path_type=Path), help="Folder of the run.")
+@click.argument("entry", shell_complete=entries)
+@click.option(
+    "--run", required=True, type=click.Path(path_type=Path), shell_complete=runs, help="Folder of the run."
+)
 @click.option("--fresh-seeds", is_flag=True, help="On a newly trained population that the author never saw.")
 @click.option("--out", type=click.Path(path_type=Path), help="Folder of that population (resumes).")
 @click.option("--by", default="", help="Who verifies; the board shows it (default: taken for the author).")

@@ -16,7 +16,11 @@ def param_norm(context: Context) -> float:
     return float(sum(float(p.double().pow(2).sum()) for p in context.parameters))
 
 
-@proxy("distance_from_initialization", reference="Nagarajan and Kolter 2019; Dziugaite et al. 2020 (l2-dist)")
+@proxy(
+    "distance_from_initialization",
+    reference="Nagarajan and Kolter 2019; Dziugaite et al. 2020 (l2-dist)",
+    needs=("initial",),
+)
 def distance_from_initialization(context: Context) -> float:
     """Euclidean distance of all parameters from their initial values, |theta - theta_0|_2."""
     pairs = zip(context.parameters, context.require_initial().parameters(), strict=True)
