@@ -78,13 +78,16 @@ def followers_of(grids: Sequence[GridTable]) -> dict[str, set[str]]:
     return {name: parents for name, parents in found.items() if name not in listed}
 
 
-def expand(grid: GridTable, common: Mapping[str, object], where: str) -> Iterator[Configuration]:
+def expand(
+    grid: GridTable, common: Mapping[str, object], where: str, careful: bool = False
+) -> Iterator[Configuration]:
     """The configurations of a grid.
 
     Args:
         grid: as the file has it.
         common: training of all grids of the suite.
         where: names the grid in messages.
+        careful: refuse samples of which some points give one network, so that there are fewer than it says.
 
     Yields:
         Configurations, in the order of the axes.
@@ -115,8 +118,27 @@ def expand(grid: GridTable, common: Mapping[str, object], where: str) -> Iterato
     points = points_of(grid.task, axes, how, allowed, conditional, where)
     if not points:
         raise GapbenchError(f"{where}: its conditions skip every point.")
+    known: dict[Configuration, Mapping[str, object]] = {}
     for point in points:
-        yield _configuration(grid, common, _resolved(point, grid, axes), options, where)
+        configuration = _configuration(grid, common, _resolved(point, grid, axes), options, where)
+        if careful and grid.sample is not None and configuration in known:
+            raise GapbenchError(_coincide(known[configuration], point, grid.sample, where))
+        known[configuration] = point
+        yield configuration
+
+
+def _coincide(one: Mapping[str, object], other: Mapping[str, object], sample: int, where: str) -> str:
+    """Why a sample would have fewer networks than it says, and what to do."""
+    differ = [name for name in one if one[name] != other.get(name)]
+    same = ", ".join(
+        f"{name} = {one[name]!r}" for name in one if name in hp.CHOICES and one[name] == other.get(name)
+    )
+    values = " or ".join(str([point[name] for name in differ]) for point in (one, other))
+    return (
+        f"{where}: sample = {sample} would have fewer networks than that: of {', '.join(differ)} the values "
+        f"{values} give one network{' with ' + same if same else ''}. Leave one out with [[grid.when]] and skip = "
+        "true, or vary something that has an effect there."
+    )
 
 
 def _checked_names(grid: GridTable, where: str) -> dict[str, object]:

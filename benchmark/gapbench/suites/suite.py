@@ -26,6 +26,7 @@ from gapbench.suites.grids import GridTable, expand, followers_of
 from gapbench_base.errors import GapbenchError
 from gapbench_base.suggestions import did_you_mean
 from gapbench_base.validation import validated
+from gapbench_tasks.registry import number_of_classes
 
 SCORER_ROWS = ("width", "hyperparameter_oracle", "noisy_oracle")
 """`gapbench_leaderboard.scores.BASELINES`, without the time that its import takes."""
@@ -118,20 +119,38 @@ def load_suite(name_or_path: str | Path) -> Suite:
             text, where = path.read_text(encoding="utf-8"), str(path)
         except (OSError, UnicodeDecodeError) as error:
             raise GapbenchError(f"The suite file {path} cannot be read: {error}") from None
-    suite = parse_suite(text, where)
+    suite = parse_suite(text, where, careful=True)
     if not built_in:  # those that come with gapbench are looked at in its tests
         from gapbench.suites.distinct import refuse_equal_networks
 
         refuse_equal_networks(suite.configurations, f"suite {where}")
+    refuse_met_criteria(suite.configurations, f"suite {where}")
     return suite
 
 
-def parse_suite(text: str, where: str) -> Suite:
+def refuse_met_criteria(configurations: Sequence[Configuration], where: str) -> None:
+    """Refuse a `stop_loss` that guessing meets already: networks hardly trained would count as converged."""
+    for configuration in configurations:
+        training = configuration.training
+        if training.stop != "loss" or training.validation:
+            continue
+        options = dict(load_options(configuration))
+        options.pop("seed", None)
+        classes = number_of_classes(configuration.task, options)
+        if classes is not None and training.stop_loss >= math.log(classes):
+            raise GapbenchError(
+                f"{where}: stop_loss = {training.stop_loss:g} nats is met by guessing among the {classes} classes "
+                f"of {configuration.task} ({math.log(classes):.3g} nats): training would end before it began."
+            )
+
+
+def parse_suite(text: str, where: str, careful: bool = False) -> Suite:
     """Validate a suite's TOML text.
 
     Args:
         text: the whole file.
         where: names it in messages.
+        careful: also refuse samples of fewer networks than they say; runs made with such a suite go on being read.
 
     Returns:
         The suite with all its configurations.
@@ -150,7 +169,7 @@ def parse_suite(text: str, where: str) -> Suite:
     configurations: dict[Configuration, None] = {}
     for index, grid in enumerate(file.grid, start=1):
         place = f"suite {where}, grid {index}"
-        configurations.update(dict.fromkeys(expand(grid, file.training, place)))
+        configurations.update(dict.fromkeys(expand(grid, file.training, place, careful)))
     return Suite(
         name=file.name,
         version=file.version,

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from gapbench.suites.sampling import Range, SampleRule, _Open, based_sample, points_of
-from gapbench.suites.suite import parse_suite
+from gapbench.suites.suite import load_suite, parse_suite
 from gapbench_base.errors import GapbenchError
 
 SUITE = """
@@ -311,3 +311,49 @@ def test_what_the_grammar_does_not_have_is_said(axes, keys, more, words):
     with pytest.raises(GapbenchError, match="grid") as error:
         suite(axes, keys, more)
     assert words.lower() in str(error.value).lower()
+
+
+SAMPLED = """
+name = "mine"
+version = 1
+[[grid]]
+task = "separable"
+sample = 12
+[grid.axes]
+family = ["plain/mlp"]
+width = [1, 2]
+optimizer = ["sgd", "adam"]
+momentum = [0.5, 0.9]
+batch_size = [10, 20]
+seed = [0]
+"""
+
+
+def test_a_sample_whose_points_are_one_network_is_refused_when_a_file_is_read(tmp_path):
+    """The momentum of Adam is none: 12 points would be 8 to 10 networks."""
+    file = tmp_path / "mine.toml"
+    file.write_text(SAMPLED)
+    with pytest.raises(
+        GapbenchError, match=r"sample = 12 would have fewer .*momentum.*optimizer = 'adam'.*skip"
+    ):
+        load_suite(file)
+    assert len(parse_suite(SAMPLED, "of a run made before").configurations) < 12
+    condition = '[[grid.when]]\non = { optimizer = "adam", momentum = 0.5 }\nskip = true\n'
+    file.write_text(SAMPLED + condition)
+    assert len(load_suite(file).configurations) == 12
+
+
+@pytest.mark.parametrize(
+    ("classes", "loss", "met"), [(2, 0.69, False), (2, 0.7, True), (10, 2.3, False), (10, 3, True)]
+)
+def test_a_criterion_that_guessing_meets_is_refused(tmp_path, classes, loss, met):
+    file = tmp_path / "mine.toml"
+    text = SAMPLED.replace("sample = 12", f"task_options = {{ num_classes = {classes} }}")
+    file.write_text(text.replace("[[grid]]", f"[training]\nstop_loss = {loss}\n[[grid]]"))
+    if met:
+        with pytest.raises(
+            GapbenchError, match=rf"stop_loss = {loss} nats is met by guessing among the {classes}"
+        ):
+            load_suite(file)
+        file.write_text(file.read_text().replace("stop_loss", 'stop = "budget"\nstop_loss'))
+    assert len(load_suite(file).configurations) == 12
