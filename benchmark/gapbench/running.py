@@ -132,12 +132,14 @@ def brought_up_to_date(
         store.set_meta("plan", [cell.key for cell in plan])
         store.set_meta("proxies", _labelled(store, requests))
         store.set_meta(f"environment {time.time():.6f}", environment(setup.device))
+        shown = progress or Silent()
+        shown.about(suite.axes)
         driver = Driver(
             store,
             setup,
             plan[:limit],
             requests,
-            progress or Silent(),
+            shown,
             retry_failed,
             repeats,
             others=plan[limit:] if limit is not None else (),

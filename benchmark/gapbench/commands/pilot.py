@@ -20,8 +20,17 @@ from gapbench.commands.completing import suites
 @click.option("--data", "data_dir", type=click.Path(path_type=Path), help="Data folder (or GAPBENCH_DATA).")
 @click.option("--device", default="auto", type=click.Choice(["auto", "cpu", "cuda"]), show_default=True)
 @click.option("--workers", type=click.IntRange(min=1), help="Processes (default: one per core; 4 on CUDA).")
+@click.option("--quiet", is_flag=True, help="Say nothing of progress, only what fails and the result.")
+@click.option("--log", type=click.Path(path_type=Path), help="Append progress to this file, in plain lines.")
 def pilot_command(
-    suite: str, networks: int, out: Path | None, data_dir: Path | None, device: str, workers: int | None
+    suite: str,
+    networks: int,
+    out: Path | None,
+    data_dir: Path | None,
+    device: str,
+    workers: int | None,
+    quiet: bool,
+    log: Path | None,
 ) -> None:
     """Train a small balanced part of SUITE and say what the whole would cost, keep and be able to decide.
 
@@ -32,7 +41,7 @@ def pilot_command(
     from gapbench.pilot.piloting import pilot
     from gapbench.pilot.words import report_text
 
-    with progress() as shown:
+    with progress(quiet, log) as shown:
         report, run = pilot(
             suite, networks, out, device=device, data_dir=data_dir, workers=workers, progress=shown
         )

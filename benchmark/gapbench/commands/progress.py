@@ -1,21 +1,37 @@
-"""Progress for people: a bar on a terminal, one plain line for every finished network elsewhere."""
+"""Progress for people: bars on a terminal, plain lines elsewhere and in a log, nothing if asked to be quiet."""
 
 from __future__ import annotations
 
+import json
 import sys
 import time
+from collections.abc import Sequence
+from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TextIO
 
 import click
 
+from gapbench_base.errors import GapbenchError
+
 if TYPE_CHECKING:
+    from gapbench.population.progress import Progress
     from gapbench.runs.records import StoredMeasurement, TrainedCell
 
+SILENCE = 10.0  # seconds after which a line says that work goes on
 
-def line_of(record: TrainedCell) -> str:
-    """One finished network in one line."""
-    head = f"{record.task}  {record.family}  width {record.width:g}  seed {record.seed}"
+
+def line_of(record: TrainedCell, axes: Sequence[str] = ()) -> str:
+    """One finished network in one line, with the values of the axes that tell it from others."""
+    from gapbench.runs.tables import axis_values
+
+    head = f"{record.task}  {record.family}  width {record.width:g}"
+    try:
+        values = axis_values(json.loads(record.description), [axis for axis in axes if axis != "width"])
+    except (ValueError, KeyError, TypeError, AttributeError):
+        values = {}
+    told = [f"{axis} {_short(value)}" for axis, value in values.items() if value is not None]
+    head = "  ".join([head, *told, f"seed {record.seed}"])
     if record.status == "failed":
         return f"{head}  failed: {record.reason}"
     seconds = f"{record.seconds:.1f} s"
@@ -27,58 +43,97 @@ def line_of(record: TrainedCell) -> str:
     )
 
 
-class Plain:
-    """One line for each finished network, to a stream that is not a terminal."""
+def _short(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
-    def __init__(self) -> None:
+
+def time_text(seconds: float | None) -> str:
+    """A time as people say it; empty where it is not known."""
+    if seconds is None:
+        return ""
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    if seconds < 90 * 60:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"
+
+
+class Plain:
+    """One line for each finished network, and one at least every `SILENCE` seconds, to a stream."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self.stream = stream
         self.cells = self.done = self.measurements = self.measured_count = 0
+        self.axes: Sequence[str] = ()
+        self.seconds: float | None = None
         self.last = time.monotonic()
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None: ...
+    def __exit__(self, *_: object) -> None:
+        if self.stream is not None:
+            self.stream.close()
+
+    def _say(self, text: str, err: bool = False) -> None:
+        self.last = time.monotonic()
+        click.echo(text, file=self.stream, err=err and self.stream is None)
+        if self.stream is not None:
+            self.stream.flush()
+
+    def about(self, axes: Sequence[str]) -> None:
+        """By what networks are told apart."""
+        self.axes = axes
 
     def begin(self, cells: int, done: int, measurements: int, measured: int) -> None:
         """What there is to do, and what was done before."""
         self.cells, self.done = cells, done
         self.measurements, self.measured_count = measurements, measured
-        click.echo(
+        self._say(
             f"{cells} networks, {done} trained before; {measurements} measurements, {measured} made before."
         )
 
     def trained(self, record: TrainedCell) -> None:
         """Count a network, and say what is worth saying of it."""
         self.done += 1
-        click.echo(f"[{self.done}/{self.cells}] {line_of(record)}")
+        self._say(f"[{self.done}/{self.cells}] {line_of(record, self.axes)}")
 
     def measured(self, record: StoredMeasurement) -> None:
         """Count a measurement, and name one that failed."""
         self.measured_count += 1
         if record.status == "failed":
-            click.echo(f"{record.label} failed on {record.cell}: {record.reason}")
-        elif self.done >= self.cells and time.monotonic() - self.last > 10:
-            self.last = time.monotonic()
-            click.echo(f"{self.measured_count}/{self.measurements} measurements")
+            self._say(f"{record.label} failed on {record.cell}: {record.reason}")
+
+    def left(self, seconds: float | None) -> None:
+        """Say how far it is, if nothing was said for a while."""
+        self.seconds = seconds
+        if time.monotonic() - self.last >= SILENCE:
+            rest = f"about {time_text(seconds)} left" if seconds is not None else "how long is not known yet"
+            values = f"{self.measured_count}/{self.measurements} measurements"
+            self._say(f"... {self.done}/{self.cells} networks, {values}; {rest}")
 
     def message(self, text: str) -> None:
         """Say it."""
-        click.echo(text, err=True)
+        self._say(text, err=True)
 
 
 class Bars:
-    """Two bars on a terminal: networks trained, measurements made."""
+    """Two bars on a terminal: networks trained, measurements made; and the time left."""
 
     def __init__(self) -> None:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+        from rich.table import Column
 
+        one_line = Column(no_wrap=True, overflow="ellipsis", ratio=1)
         self.bars = Progress(
-            TextColumn("{task.description:13}"),
-            BarColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=8),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
-            TextColumn("{task.fields[last]}"),
+            TextColumn("{task.fields[last]}", table_column=one_line),
+            expand=True,
         )
+        self.axes: Sequence[str] = ()
 
     def __enter__(self) -> Self:
         self.bars.start()
@@ -89,30 +144,133 @@ class Bars:
     ) -> None:
         self.bars.stop()
 
+    def about(self, axes: Sequence[str]) -> None:
+        """By what networks are told apart."""
+        self.axes = axes
+
     def begin(self, cells: int, done: int, measurements: int, measured: int) -> None:
         """What there is to do, and what was done before."""
         self.networks = self.bars.add_task("networks", total=cells, completed=done, last="")
-        self.values = self.bars.add_task("measurements", total=measurements, completed=measured, last="")
+        self.values = self.bars.add_task("values", total=measurements, completed=measured, last="")
 
     def trained(self, record: TrainedCell) -> None:
         """Count a network, and say what is worth saying of it."""
         last = f"{record.task} {record.family} width {record.width:g}: {record.status}"
-        self.bars.update(self.networks, advance=1, last=last)
+        self.bars.update(self.values, last=last)
+        self.bars.update(self.networks, advance=1)
         if record.status in ("failed", "diverged"):
-            self.bars.console.print(line_of(record), highlight=False, markup=False)
+            self.message(line_of(record, self.axes))
 
     def measured(self, record: StoredMeasurement) -> None:
         """Count a measurement, and name one that failed."""
-        self.bars.update(self.values, advance=1, last=record.label)
+        self.bars.update(self.values, advance=1)
         if record.status == "failed":
-            text = f"{record.label} failed on {record.cell}: {record.reason}"
-            self.bars.console.print(text, highlight=False, markup=False)
+            self.message(f"{record.label} failed on {record.cell}: {record.reason}")
+
+    def left(self, seconds: float | None) -> None:
+        """Show it."""
+        self.bars.update(self.networks, last=f"{time_text(seconds)} left" if seconds is not None else "")
 
     def message(self, text: str) -> None:
         """Say it."""
         self.bars.console.print(text, highlight=False, markup=False)
 
 
-def progress() -> Plain | Bars:
-    """Bars on a terminal, else plain lines."""
-    return Bars() if sys.stdout.isatty() else Plain()
+class Quiet:
+    """Says what a person should know, and nothing of progress."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def about(self, axes: Sequence[str]) -> None:
+        """Nothing."""
+
+    def begin(self, cells: int, done: int, measurements: int, measured: int) -> None:
+        """Nothing."""
+
+    def trained(self, record: TrainedCell) -> None:
+        """Say it of one that failed."""
+        if record.status == "failed":
+            self.message(line_of(record))
+
+    def measured(self, record: StoredMeasurement) -> None:
+        """Say it of one that failed."""
+        if record.status == "failed":
+            self.message(f"{record.label} failed on {record.cell}: {record.reason}")
+
+    def left(self, seconds: float | None) -> None:
+        """Nothing."""
+
+    def message(self, text: str) -> None:
+        """Say it."""
+        click.echo(text, err=True)
+
+
+class Both:
+    """What is shown, and a log of the same in plain lines."""
+
+    def __init__(self, shown: Plain | Bars | Quiet, log: Plain):
+        self.both: tuple[Plain | Bars | Quiet, Plain] = (shown, log)
+
+    def __enter__(self) -> Self:
+        self.both[0].__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.both[0].__exit__(kind, error, trace)
+        self.both[1].__exit__(kind, error, trace)
+
+    def about(self, axes: Sequence[str]) -> None:
+        """Pass it on."""
+        for one in self.both:
+            one.about(axes)
+
+    def begin(self, cells: int, done: int, measurements: int, measured: int) -> None:
+        """Pass it on."""
+        for one in self.both:
+            one.begin(cells, done, measurements, measured)
+
+    def trained(self, record: TrainedCell) -> None:
+        """Pass it on."""
+        for one in self.both:
+            one.trained(record)
+
+    def measured(self, record: StoredMeasurement) -> None:
+        """Pass it on."""
+        for one in self.both:
+            one.measured(record)
+
+    def left(self, seconds: float | None) -> None:
+        """Pass it on."""
+        for one in self.both:
+            one.left(seconds)
+
+    def message(self, text: str) -> None:
+        """Pass it on."""
+        for one in self.both:
+            one.message(text)
+
+
+def progress(quiet: bool = False, log: Path | None = None) -> Plain | Bars | Quiet | Both:
+    """Bars on a terminal, else plain lines, or neither if `quiet`; the lines also at the end of the file `log`.
+
+    Raises:
+        GapbenchError: the file cannot be written.
+    """
+    shown: Plain | Bars | Quiet = Quiet() if quiet else Bars() if sys.stdout.isatty() else Plain()
+    if log is None:
+        return shown
+    try:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        stream = log.open("a", encoding="utf-8")
+    except OSError as error:
+        raise GapbenchError(f"--log {log}: {error.strerror or error}.") from None
+    return Both(shown, Plain(stream))
+
+
+if TYPE_CHECKING:
+    _conforming: tuple[type[Progress], ...] = (Plain, Bars, Quiet, Both)

@@ -29,6 +29,8 @@ from gapbench.commands.completing import proxies, suites
     type=click.Choice(["exact", "any", "off"]),
     help="Train networks together: exact (no number changes; default on a CPU), any (default on CUDA), off.",
 )
+@click.option("--quiet", is_flag=True, help="Say nothing of progress, only what fails and the result.")
+@click.option("--log", type=click.Path(path_type=Path), help="Append progress to this file, in plain lines.")
 def run_command(
     suite: str,
     out: Path | None,
@@ -40,6 +42,8 @@ def run_command(
     retry_failed: bool,
     repeats: int,
     stacks: str | None,
+    quiet: bool,
+    log: Path | None,
 ) -> None:
     """Train, measure, score and build the board of SUITE: a name, a TOML file, or the folder of a run.
 
@@ -50,7 +54,7 @@ def run_command(
     from gapbench.running import run
 
     names = None if proxies is None else [name.strip() for name in proxies.split(",") if name.strip()]
-    with progress() as shown:
+    with progress(quiet, log) as shown:
         result = run(
             suite,
             out,
@@ -65,6 +69,10 @@ def run_command(
             stacks=stacks,
             progress=shown,
         )
+    if not quiet:
+        from gapbench.commands.time_table import time_table
+
+        click.echo("\n" + time_table(result.folder))
     finish(result)
 
 

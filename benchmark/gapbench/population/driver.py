@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -18,10 +19,11 @@ from gapbench.population.jobs import (
     failed_cell,
 )
 from gapbench.population.plan import Cell
-from gapbench.population.pool import Pool, WorkerEvent
+from gapbench.population.pool import WAITING, Pool, WorkerEvent
 from gapbench.population.progress import Progress
 from gapbench.population.siblings import siblings
 from gapbench.population.stacks import Decision, Stacks, halves, left_of, restoring_job
+from gapbench.population.time_left import TimeLeft
 from gapbench.proxies.registry import checked_options, proxy_entry
 from gapbench.proxies.results import Measurement
 from gapbench.runs.intact import damages
@@ -95,6 +97,7 @@ class Driver:
         self.measuring: dict[str, str] = {}  # cell -> measurement under way
         self.restored: set[str] = set()
         self.ended: set[str] = set()  # cells trained by this driver
+        self.told = 0.0
         self.devices: dict[str, str] = {}  # of cells to be restored: on what they were trained
 
     def bring_up_to_date(self, workers: int) -> Outcome:
@@ -132,6 +135,13 @@ class Driver:
         self.finished = {key for key, status in measured.items() if not self._redo(status)}
         self.rows = {row.cell: row for row in self.store.cells()}
         self.stacks = Stacks(self.setup, self.cells.values(), self.store.meta(DECISIONS) or {})
+        counts = {key: len(entries) for key, entries in wanted.items()}
+        self.left = TimeLeft(list(self.cells.values()), counts, workers, time.monotonic())
+        keys = {entry[0] for entries in wanted.values() for entry in entries} & self.finished
+        self.left.known(
+            [self.rows[key] for key in done if key in self.rows],
+            [row for row in self.store.measurements() if row.measurement in keys] if keys else [],
+        )
         with Pool(self.setup, workers) if workers else Inline(self.setup) as pool:
             self.pool = pool
             pool.queue.extend(self.stacks.jobs([key for key in self.cells if key not in done]))
@@ -195,6 +205,15 @@ class Driver:
             self.pool.queue.appendleft(job)  # finish a network before the next begins
 
     def _handle(self, event: WorkerEvent) -> None:
+        now = time.monotonic()
+        if event.kind != WAITING:
+            self.left.heard(event.worker, now)
+        self._take(event)
+        if now - self.told >= 1.0:
+            self.told = now
+            self.progress.left(self.left.seconds(now))
+
+    def _take(self, event: WorkerEvent) -> None:
         if event.kind == "disk_full":
             raise DiskFull(event.value)
         if event.kind == "measuring":
@@ -205,6 +224,7 @@ class Driver:
             self.store.add_measurements([event.value])
             self.finished.add(event.value.measurement)
             self.outcome.measured += 1
+            self.left.measured(event.value)
             self.progress.measured(event.value)
         elif event.kind == "trained":
             assert isinstance(event.job, TrainJob)
@@ -228,6 +248,7 @@ class Driver:
             self.store.add_cell(record)
             self.rows[job.cell] = record
             self.outcome.trained += 1
+            self.left.trained(record)
             self.progress.trained(record)
         elif record.status == "failed":
             self._problem(f"The weights of cell {job.cell} could not be restored: {record.reason}")

@@ -24,9 +24,16 @@ LAST = ("trained", "stacked", "tried", "measured", "unusable", "disk_full")
 """Messages after which a worker is free."""
 
 
+TICK = 5.0  # seconds without an event after which waiting is one
+WAITING = "waiting"
+
+
 @dataclass(frozen=True)
 class WorkerEvent:
-    """Something a worker did. `kind` is a message of `worker.py`, or `died` with a reason as its value."""
+    """Something a worker did. `kind` is a message of `worker.py`, or `died` with a reason as its value.
+
+    `waiting`: nothing was heard of any for a while.
+    """
 
     kind: str
     value: Any
@@ -107,7 +114,9 @@ class Pool:
     def __iter__(self) -> Iterator[WorkerEvent]:
         while self.queue or any(w.job is not None for w in self._workers):
             self._fill()
-            ready = wait([w.connection for w in self._workers])
+            ready = wait([w.connection for w in self._workers], timeout=TICK)
+            if not ready:
+                yield WorkerEvent(WAITING, None, None, 0)
             for worker in [w for w in self._workers if w.connection in ready]:
                 yield from self._receive(worker)
 

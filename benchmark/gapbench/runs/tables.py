@@ -58,7 +58,7 @@ def population_table(store: Store, cells: Sequence[str], axes: Sequence[str]) ->
     table = []
     for key in cells:
         if key in rows:
-            values = _axis_values(described[key], others)
+            values = axis_values(described[key], others)
             known = {k: v for k, v in values.items() if k not in RECORDED_AXES or v is not None}
             table.append({**asdict(rows[key]), **known, NOISY_GAP: noisy_gap(described[key], rows[key])})
     return pd.DataFrame(table, columns=names)
@@ -95,7 +95,8 @@ def description_of(store: Store, row: TrainedCell) -> dict[str, object]:
     return dict(description)
 
 
-def _axis_values(description: Mapping[str, Any], axes: Sequence[str]) -> dict[str, object]:
+def axis_values(description: Mapping[str, Any], axes: Sequence[str]) -> dict[str, object]:
+    """The values of axes beside the width in a cell's description, by name."""
     if "imported" in description:  # its axes are columns of somebody's table
         return {axis: description["training"].get(axis) for axis in axes}
     defaults_of_task = task_options(description["task"]["name"])

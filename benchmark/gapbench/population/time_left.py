@@ -1,0 +1,126 @@
+"""How long the rest of a run will take, from what its networks took so far."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+from gapbench.population.costs import by_width
+from gapbench.population.plan import Cell
+from gapbench.runs.records import StoredMeasurement, TrainedCell
+
+Group = tuple[str, str]
+"""Task and family."""
+
+
+class TimeLeft:
+    """Predicts from the networks that are done what the others will cost: by task, family and width.
+
+    Seconds that results state are not those that pass: proxies are charged for what they share, and workers start,
+    wait and disturb each other. How many seconds pass for each that is stated is learned while the run goes on,
+    without what is under way.
+    """
+
+    def __init__(self, cells: Sequence[Cell], measurements: Mapping[str, int], workers: int, now: float):
+        """`measurements`: how many each cell is to have; `now` in seconds of some clock."""
+        self._group = {cell.key: (cell.configuration.task, cell.configuration.family) for cell in cells}
+        self._width = {cell.key: cell.configuration.width for cell in cells}
+        self._wanted = dict(measurements)
+        self._workers = max(1, workers)
+        self._began = now
+        self._last = dict.fromkeys(range(self._workers), now)
+        self._train: dict[str, float] = {}
+        self._measure: dict[str, float] = defaultdict(float)
+        self._measured: dict[str, int] = defaultdict(int)
+        self._over: set[str] = set()
+        self._stated = 0.0
+
+    def known(self, cells: Iterable[TrainedCell], measurements: Iterable[StoredMeasurement]) -> None:
+        """What was done before this session: it teaches what networks cost, not how fast this session is."""
+        for row in cells:
+            if row.cell in self._group:
+                self._take_cell(row)
+        for measurement in measurements:
+            if measurement.cell in self._group:
+                self._take_measurement(measurement)
+
+    def heard(self, worker: int, now: float) -> None:
+        """A worker said something: what it was at is done."""
+        if worker not in self._last:
+            idle = next((known for known in self._last if known < self._workers), None)
+            if idle is not None:  # the first time that this worker is heard of
+                del self._last[idle]
+        self._last[worker] = now
+
+    def trained(self, row: TrainedCell) -> None:
+        """A network was trained."""
+        if row.cell in self._group:
+            self._take_cell(row)
+            self._stated += row.seconds or 0.0
+
+    def measured(self, row: StoredMeasurement) -> None:
+        """A proxy was measured."""
+        if row.cell in self._group:
+            self._take_measurement(row)
+            self._stated += row.seconds or 0.0
+
+    def _take_cell(self, row: TrainedCell) -> None:
+        if row.status == "failed":
+            self._over.add(row.cell)
+        self._train[row.cell] = row.seconds or 0.0
+        if not row.measurable:
+            self._over.add(row.cell)
+
+    def _take_measurement(self, row: StoredMeasurement) -> None:
+        self._measure[row.cell] += row.seconds or 0.0
+        self._measured[row.cell] += 1
+
+    def seconds(self, now: float) -> float | None:
+        """Seconds from `now` to the last result; None as long as nothing is known."""
+        whole = {
+            cell: self._measure[cell]
+            for cell in self._train
+            if self._measured[cell] >= self._wanted.get(cell, 0)
+        }
+        train = self._predicted(self._train, [cell for cell in self._group if cell not in self._train])
+        open_ones = [
+            cell
+            for cell in self._group
+            if cell not in self._over and self._measured[cell] < self._wanted.get(cell, 0)
+        ]
+        measure = self._predicted(whole, open_ones)
+        if train is None or measure is None:
+            return None
+        left = sum(train.values())
+        for cell, cost in measure.items():
+            left += cost * (1.0 - self._measured[cell] / self._wanted[cell])
+        passed, under_way = self._workers * (now - self._began), sum(now - t for t in self._last.values())
+        rate = (passed - under_way) / self._stated if self._stated > 0 and passed > under_way else 1.0
+        return max(0.0, left * rate - under_way) / self._workers
+
+    def _predicted(self, known: Mapping[str, float], wanted: Sequence[str]) -> dict[str, float] | None:
+        """The costs of networks from those of others; None where nothing is known but something wanted."""
+        if wanted and not known:
+            return None
+        points: dict[Group, list[tuple[float, float]]] = defaultdict(list)
+        for cell, cost in known.items():
+            points[self._group[cell]].append((self._width[cell], cost))
+        asked: dict[Group, list[str]] = defaultdict(list)
+        for cell in wanted:
+            asked[self._group[cell]].append(cell)
+        found: dict[str, float] = {}
+        for group, cells in asked.items():
+            own = points.get(group) or [p for other, ps in points.items() if other[1] == group[1] for p in ps]
+            own = own or [(1.0, sum(known.values()) / len(known))]
+            costs = (
+                by_width(own, [self._width[cell] for cell in cells])
+                if len(own) > 1
+                else [own[0][1]] * len(cells)
+            )
+            # A power law through two noisy networks must not run away.
+            most = 4.0 * max(cost for _, cost in own)
+            found |= {
+                cell: min(cost, most) if math.isfinite(cost) else most for cell, cost in zip(cells, costs)
+            }
+        return found
