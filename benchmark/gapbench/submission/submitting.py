@@ -19,6 +19,7 @@ from gapbench.sandbox.launching import Host
 from gapbench.sandbox.limits import Limits
 from gapbench.sandbox.sandbox import Answer
 from gapbench.sandbox.source import ProxyFile, read_source
+from gapbench.submission.countdown import Countdown
 from gapbench.submission.drafting import About, draft_entry
 from gapbench.submission.request import PROTOCOL, Request, request_for
 
@@ -195,12 +196,12 @@ def _measure(
             missing = [member for member in missing if member.key not in first.answers]
             say(f"Measuring {request.label} on {len(missing)} further networks.")
             tasks = [task_for(population, member, request.seed) for member in missing]
+            countdown = Countdown(len(tasks), say)
             for count, (task, answer) in enumerate(fleet.measure(tasks), start=1):
                 if answer.violations:
                     return [f"{reason} (on one network of several)" for reason in answer.violations]
                 keep(task.name, answer)
-                if count % 20 == 0:
-                    say(f"{count}/{len(tasks)} networks measured")
+                countdown.done(count)
         rows = [row for row in store.measurements() if row.measurement in set(keys.values())]
     values = [row.value for row in rows if row.value is not None]
     if not values:

@@ -20,6 +20,7 @@ from gapbench.sandbox.fleet import Fleet, sandboxed
 from gapbench.sandbox.launching import Host
 from gapbench.sandbox.protocol import clean
 from gapbench.sandbox.source import source_of
+from gapbench.submission.countdown import Countdown
 from gapbench.submission.drafting import headline
 from gapbench.submission.fresh import fresh_suite
 from gapbench.submission.submitting import Say, submit, task_for
@@ -133,7 +134,9 @@ def _on_same(
     differing = []
     with fleet:
         tasks = [task_for(population, member, entry.seed) for member in population.members]
-        for task, answer in fleet.measure(tasks):
+        countdown = Countdown(len(tasks), say)
+        for count, (task, answer) in enumerate(fleet.measure(tasks), start=1):
+            countdown.done(count)
             text = disagreement(entry.values.get(task.name), answer.measurement)
             if text:
                 differing.append(f"network {task.name}: {text}")

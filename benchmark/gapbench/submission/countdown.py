@@ -1,0 +1,35 @@
+"""How far a series of measurements is, and how long the rest will take."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+SILENCE = 10.0  # seconds between two lines, at least
+
+
+class Countdown:
+    """Tells, every few seconds, how many of `total` networks are measured and about how long the others take.
+
+    They come in random order, so that those behind tell of those ahead.
+    """
+
+    def __init__(self, total: int, say: Callable[[str], None]):
+        self.total, self.say = total, say
+        self.began = self.last = time.monotonic()
+
+    def done(self, count: int) -> None:
+        """So many are."""
+        now = time.monotonic()
+        if now - self.last < SILENCE or count >= self.total:
+            return
+        self.last = now
+        left = (now - self.began) / count * (self.total - count)
+        shown = (
+            f"{left:.0f} s"
+            if left < 90
+            else f"{left / 60:.0f} min"
+            if left < 5400
+            else f"{left / 3600:.1f} h"
+        )
+        self.say(f"{count}/{self.total} networks measured, about {shown} left")
