@@ -70,19 +70,27 @@ def cli() -> None:
     """
 
 
+RESUMING = {"run", "pilot", "submit", "verify", "fetch"}
+"""Commands that keep what is finished and go on from there."""
+
+
+def _interrupted(arguments: list[str]) -> str:
+    """What is true of the command that was interrupted."""
+    if arguments and arguments[0] in RESUMING:
+        return "Interrupted. Finished results are kept; the same command goes on from there."
+    return "Interrupted. Nothing was written that was not finished; the same command begins anew."
+
+
 def main(arguments: list[str] | None = None) -> Any:
     """Entry point: errors that a user can mend are one message and exit code 2, never a traceback."""
     try:
         code = cli.main(arguments, prog_name="gapbench", standalone_mode=False)
-    except click.exceptions.Abort:
-        click.echo("Interrupted. Finished results are kept; the same command goes on from there.", err=True)
+    except (click.exceptions.Abort, KeyboardInterrupt):
+        click.echo(_interrupted(sys.argv[1:] if arguments is None else arguments), err=True)
         sys.exit(130)
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        click.echo("Interrupted. Finished results are kept; the same command goes on from there.", err=True)
-        sys.exit(130)
     except BrokenPipeError:  # `gapbench list models | head`
         sys.stderr.close()
         sys.exit(0)

@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from benchmark.tiny_suite import TINY
+from gapbench_base.errors import GapbenchError
 
 
 def gapbench(*arguments, cwd=None, **environment):
@@ -29,6 +30,9 @@ def gapbench(*arguments, cwd=None, **environment):
         (["run", "quick", "--workers", "-1"], ["--workers"]),
         (["list", "things"], ["tasks"]),
         (["fetch", "imagenet"], ["cifar10"]),
+        (["new", "class"], ["'class' is a word of Python's own", "class_proxy"]),
+        (["info", "parm_norm"], ["Did you mean 'param_norm'"]),
+        (["entries", "nowhere"], ["nowhere is no run"]),
         (["board", "nowhere"], ["nowhere", "no run"]),
         (["score", "nowhere.csv", "--axes", "a"], ["nowhere.csv"]),
     ],
@@ -87,7 +91,7 @@ def test_a_run_prints_a_ranking_and_resumes_to_the_same(tmp_path):
     suite.write_text(TINY)
     first = gapbench("run", suite, "--out", tmp_path / "run")
     assert first.returncode == 0, first.stderr
-    assert first.stdout.count("separable  plain/mlp") == 12
+    assert first.stdout.count("] separable  plain/mlp") == 12
     for word in ("param_norm", "sharpness_full[radius=0.2]", "tau", "index.html"):
         assert word in first.stdout
     second = gapbench("run", suite, "--out", tmp_path / "run")
@@ -112,3 +116,35 @@ def test_a_failed_network_gives_exit_code_1_and_its_reason(tmp_path):
     assert "1 failed:" in done.stderr
     assert "depth" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "resumes"), [("run", True), ("submit", True), ("score", False), ("audit", False)]
+)
+def test_an_interruption_claims_what_is_true_of_the_command(command, resumes, monkeypatch, capsys):
+    from gapbench import cli
+
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli.cli, "main", interrupted)
+    with pytest.raises(SystemExit) as ended:
+        cli.main([command, "x"])
+    assert ended.value.code == 130
+    said = capsys.readouterr().err
+    assert ("goes on from there" in said) is resumes
+    assert ("begins anew" in said) is not resumes
+
+
+def test_an_audit_whose_result_cannot_be_written_is_refused_before_it_measures(tmp_path, monkeypatch):
+    from gapbench import cli
+    from gapbench.commands import audit
+    from gapbench.invariance import population
+
+    def readonly(*_, **__):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(audit.tempfile, "TemporaryFile", readonly)
+    monkeypatch.setattr(population, "audit_run", lambda *_, **__: pytest.fail("it was measured"))
+    with pytest.raises(GapbenchError, match=r"Permission denied.*nothing was measured"):
+        cli.cli.main(["audit", str(tmp_path)], standalone_mode=False)

@@ -165,3 +165,17 @@ def test_a_listener_that_wants_nothing_hears_everything_quietly(capsys):
     silent.about(["depth"])
     silent.left(3.0)
     assert capsys.readouterr() == ("", "")
+
+
+def test_where_no_network_is_kept_the_command_fails_and_says_why(tmp_path):
+    text = TINY.replace("max_epochs = 12", "max_epochs = 1").replace("stop_loss = 0.2", "stop_loss = 1e-6")
+    (tmp_path / "tiny.toml").write_text(text)
+    options = ["--out", str(tmp_path / "run"), "--device", "cpu", "--proxies", "param_norm,random"]
+    done = CliRunner().invoke(cli, ["run", str(tmp_path / "tiny.toml"), *options])
+    assert done.exit_code == 1
+    assert "0 of 12 networks can be ranked; a ranking needs two:" in done.output
+    assert re.search(
+        r"12 of separable, plain/mlp: not_converged, training loss 0\.\d+ to 0\.\d+ at the end", done.output
+    )
+    assert "max_epochs" in done.output
+    assert "12 not_converged" in (tmp_path / "run" / "board" / "board.md").read_text().replace("\\", "")

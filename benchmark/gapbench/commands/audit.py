@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,7 @@ def audit_command(
 
     chosen = None if proxies is None else [p.strip() for p in proxies.split(",") if p.strip()]
     target = run / "invariances.json"
+    _require_writable(run)
     earlier = _earlier(target, seed) if chosen is not None and target.exists() else None
     result = audit_run(
         run,
@@ -75,6 +77,20 @@ def audit_command(
             note = f"  ({row['reason']})" if row["reason"] else ""
             click.echo(f"  {row['kind']:32s} {row['verdict']:14s}{change}{tau}{note}")
     click.echo(f"\nWritten: {run / 'invariances.json'}. Show it on the board: gapbench board {run}")
+
+
+def _require_writable(run: Path) -> None:
+    """Refuse a folder that cannot take the result, before an hour of measuring."""
+    if not run.is_dir():
+        return  # what is wrong with it is said where it is opened
+    try:
+        with tempfile.TemporaryFile(dir=run):
+            pass
+    except OSError as error:
+        raise GapbenchError(
+            f"The result would be written to {run}, which cannot be written to ({error.strerror}): nothing "
+            "was measured. Copy the run to where you may write."
+        ) from None
 
 
 def _earlier(target: Path, seed: int) -> dict[str, object]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import keyword
 import re
 from importlib import resources
 from pathlib import Path
@@ -20,6 +21,8 @@ def new_command(name: str, out: Path | None) -> None:
         raise GapbenchError(
             f"{name!r} is no name for a proxy: use lower-case letters, digits and '_', a letter first, at most 64."
         )
+    if keyword.iskeyword(name):
+        raise GapbenchError(f"{name!r} is a word of Python's own: choose another name, such as {name}_proxy.")
     from gapbench.proxies.registry import list_proxies
 
     if name in list_proxies():

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from gapbench.commands.completing import proxies, suites
+
+if TYPE_CHECKING:
+    from gapbench.runs.run import Run
 
 
 @click.command("run")
@@ -76,6 +80,32 @@ def run_command(
     finish(result)
 
 
+def _nothing_ranked(result: Run) -> None:
+    """Why there is no ranking, network by network kind; exit code 1."""
+    population = result.population
+    converged = int((population["status"] == "converged").sum())
+    if converged < 2:
+        click.echo(
+            f"\n{converged} of {len(population)} networks can be ranked; a ranking needs two:", err=True
+        )
+        for (task, family, status), group in population.groupby(["task", "family", "status"]):
+            losses = group["train_loss"].dropna()
+            ended = (
+                f", training loss {losses.min():.3g} to {losses.max():.3g} at the end" if len(losses) else ""
+            )
+            click.echo(f"  {len(group)} of {task}, {family}: {status}{ended}", err=True)
+        click.echo(
+            "A network is ranked that came to the stop_loss of its suite. Give more epochs (max_epochs), rates at "
+            'which they are enough, or a fixed budget (stop = "budget") by which all networks count.',
+            err=True,
+        )
+    else:
+        click.echo("\nNothing is ranked: no proxy has a value on these networks.", err=True)
+    if len(population) and len(result.measurements):
+        click.echo(f"Board of what there is: {result.build_board()}", err=True)
+    raise click.exceptions.Exit(1)
+
+
 def finish(result: object) -> None:
     """Score, print the ranking, build the board, and end with the exit code that the results deserve."""
     from gapbench.runs.run import Run
@@ -97,7 +127,7 @@ def finish(result: object) -> None:
         click.echo("\n" + decision_text(result.decision(scores)))
         click.echo(f"\nBoard: {page} (and board.md, scores.csv, population.csv, measurements.csv beside it)")
     else:
-        click.echo("Too few converged networks with measurements for a ranking; no board was built.")
+        _nothing_ranked(result)
     troubles = [*result.problems, *result.failures]
     if troubles:
         click.echo(f"\n{len(troubles)} failed:", err=True)
