@@ -192,6 +192,12 @@ def test_gates_of_strata_pass_at_their_bounds_and_name_what_is_beyond() -> None:
     assert seeds_gate([stratum(seeds=0.15)]).passed is False
     assert "2.9 (t, f)" in spread_gate([stratum(spread=0.058)]).words
     assert spread_gate([stratum(noise=0.0)]).passed
+    for gate, beyond in ((seeds_gate, {"seeds": 1.0}), (spread_gate, {"spread": 0.02})):
+        few = stratum(configurations=9, family="few", **beyond)  # what nine configurations say is chance
+        assert gate([few]).passed is None
+        assert "10 configurations to tell" in gate([few]).words
+        assert gate([few, stratum()]).passed is True
+        assert gate([stratum(configurations=10, **beyond)]).passed is False
     for gate in (axis_gate, spread_gate, seeds_gate):
         assert gate([]).passed is None
         assert gate([stratum(noise=NAN, spread=NAN, seeds=NAN, shares={})]).passed is None

@@ -15,7 +15,13 @@ MOST_OF_SEEDS = 0.15
 FEWEST_CONFIGURATIONS = 24
 """From which on a share of variance is little by chance: with 12 one of four axes of three levels that have no
 effect seems to explain more than half in a third of all samples, with 24 in 2 %."""
+FEWEST_FOR_SPREAD = 10
+"""Configurations from which on a standard deviation is known to a quarter of itself. Of five it is wrong by more than
+half in one sample of seven."""
 LEAST_RATIO = 3.0
+TOO_FEW = (
+    f"no problem and family with several seeds or a spread has the {FEWEST_FOR_SPREAD} configurations to tell"
+)
 WIDEST_HALF = 0.09
 LEAST_POWER = 0.8
 LEAST_GROUPS = 2
@@ -88,11 +94,15 @@ def axis_gate(strata: Sequence[Stratum]) -> Gate:
 
 def seeds_gate(strata: Sequence[Stratum]) -> Gate:
     """Seeds explain less than 15 % of the variance within every problem and family."""
+    told = [own for own in strata if math.isfinite(own.seeds)]
+    if not told:
+        return Gate("seeds", None, "no configuration has two seeds that are ranked")
     known = sorted(
-        ((own.seeds, own) for own in strata if math.isfinite(own.seeds)), key=lambda f: (-f[0], f[1].name)
+        ((own.seeds, own) for own in told if own.configurations >= FEWEST_FOR_SPREAD),
+        key=lambda f: (-f[0], f[1].name),
     )
     if not known:
-        return Gate("seeds", None, "no configuration has two seeds that are ranked")
+        return Gate("seeds", None, TOO_FEW)
     high = [f"{min(1.0, share):.2f} ({own.name})" for share, own in known if share >= MOST_OF_SEEDS]
     if high:
         return Gate("seeds", False, f"seeds explain {MOST_OF_SEEDS} of the variance or more: {listed(high)}")
@@ -106,9 +116,13 @@ def seeds_gate(strata: Sequence[Stratum]) -> Gate:
 
 def spread_gate(strata: Sequence[Stratum]) -> Gate:
     """The gap's spread is three times its test noise within every problem and family."""
+    told = [own for own in strata if not math.isnan(own.ratio)]
     known = sorted(
-        ((own.ratio, own) for own in strata if not math.isnan(own.ratio)), key=lambda f: (f[0], f[1].name)
+        ((own.ratio, own) for own in told if own.configurations >= FEWEST_FOR_SPREAD),
+        key=lambda f: (f[0], f[1].name),
     )
+    if told and not known:
+        return Gate("spread", None, TOO_FEW)
     if not known:
         unknown = "the size of the test set is not known" if strata else "there are no networks"
         return Gate("spread", None, f"{unknown}, or no problem and family has two configurations")
