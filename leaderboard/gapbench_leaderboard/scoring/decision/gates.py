@@ -16,8 +16,8 @@ FEWEST_CONFIGURATIONS = 24
 """From which on a share of variance is little by chance: with 12 one of four axes of three levels that have no
 effect seems to explain more than half in a third of all samples, with 24 in 2 %."""
 FEWEST_FOR_SPREAD = 10
-"""Configurations from which on a standard deviation is known to a quarter of itself. Of five it is wrong by more than
-half in one sample of seven."""
+"""Configurations from which on a standard deviation is known to a quarter of itself. Of five it is wrong by more
+than half in one sample of seven."""
 LEAST_RATIO = 3.0
 TOO_FEW = (
     f"no problem and family with several seeds or a spread has the {FEWEST_FOR_SPREAD} configurations to tell"
