@@ -10,15 +10,15 @@ from gapbench_tasks.registry import (
     task_entry,
     task_options,
 )
-from gapbench_tasks.task import Pool, Split, Task
+from gapbench_tasks.task import Split, Task, Unlabelled
 
 __all__ = [
     "NotDefined",
-    "Pool",
     "Split",
     "Task",
     "TaskEntry",
     "TaskError",
+    "Unlabelled",
     "broken_plugins",
     "canonical_option",
     "list_tasks",

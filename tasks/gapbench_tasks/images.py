@@ -13,7 +13,7 @@ from gapbench_base.errors import TaskError
 from gapbench_base.seeds import named_generator
 from gapbench_tasks.folder import SOURCES, load_images
 from gapbench_tasks.selection import further_subset, noisy_labels, stratified_subset
-from gapbench_tasks.task import POOL_SIZE, Pool, Split, Task, Upright, fingerprint
+from gapbench_tasks.task import POOL_SIZE, Split, Task, Unlabelled, Upright, fingerprint
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -155,7 +155,7 @@ def _pool(
     std: tuple[float, ...],
     scale: float = 255.0,
     degrees: NDArray[np.float64] | None = None,
-) -> Pool | None:
+) -> Unlabelled | None:
     """The images `further`, preprocessed as `image_split` does; None where there are none."""
     import torch
 
@@ -163,7 +163,7 @@ def _pool(
         return None
     turns = None if degrees is None else torch.from_numpy(degrees)
     chosen = pixels[further]
-    return Pool(lambda: _preprocessed(chosen, mean, std, scale, turns))
+    return Unlabelled(lambda: _preprocessed(chosen, mean, std, scale, turns))
 
 
 def _test_angles(names: tuple[object, ...], angles: Range, images: int, copies: int) -> NDArray[np.float64]:

@@ -88,7 +88,7 @@ def _changed(upright: Upright, change: Callable[[Tensor], Tensor]) -> Tensor:
 
 
 @dataclass(frozen=True)
-class Pool:
+class Unlabelled:
     """Inputs without targets, from where the training inputs come from; made when they are first asked for.
 
     Attributes:
@@ -134,7 +134,7 @@ class Task:
     black: tuple[float, ...] = (0.0,)
     test_groups: Tensor | None = None
     held_out: Split | None = None
-    unlabelled: Pool | None = None
+    unlabelled: Unlabelled | None = None
 
     def max_margin(self) -> MaxMargin:
         """The exact hard-margin solution on the training split, where the task has one.

@@ -80,8 +80,8 @@ def run_command(
     finish(result)
 
 
-def _nothing_ranked(result: Run) -> None:
-    """Why there is no ranking, network by network kind; exit code 1."""
+def _too_few(result: Run) -> None:
+    """Why there is no ranking, by kind of network."""
     population = result.population
     converged = int((population["status"] == "converged").sum())
     if converged < 2:
@@ -103,7 +103,6 @@ def _nothing_ranked(result: Run) -> None:
         click.echo("\nNothing is ranked: no proxy has a value on these networks.", err=True)
     if len(population) and len(result.measurements):
         click.echo(f"Board of what there is: {result.build_board()}", err=True)
-    raise click.exceptions.Exit(1)
 
 
 def finish(result: object) -> None:
@@ -127,7 +126,7 @@ def finish(result: object) -> None:
         click.echo("\n" + decision_text(result.decision(scores)))
         click.echo(f"\nBoard: {page} (and board.md, scores.csv, population.csv, measurements.csv beside it)")
     else:
-        _nothing_ranked(result)
+        _too_few(result)
     troubles = [*result.problems, *result.failures]
     if troubles:
         click.echo(f"\n{len(troubles)} failed:", err=True)
@@ -137,4 +136,6 @@ def finish(result: object) -> None:
             click.echo(
                 f"  ... and {len(troubles) - 20} more; see population.csv and measurements.csv", err=True
             )
+        raise click.exceptions.Exit(1)
+    if len(result.population) and not int(counts.get("converged", 0)):
         raise click.exceptions.Exit(1)

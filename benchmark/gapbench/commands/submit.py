@@ -77,12 +77,26 @@ def submit_command(
             click.echo(f"  {reason}", err=True)
         click.echo("`gapbench check` says what to change; nothing else of the run was touched.", err=True)
         raise click.exceptions.Exit(1)
-    entry, claimed = done.entry, done.entry.claimed
+    entry = done.entry
     if not done.changed:
         click.echo(f"{entry.label} is on the board already, from the same file; nothing was changed.")
     _before(entry, run)
     statuses = ", ".join(f"{count} {status}" for status, count in entry.statuses.items())
     click.echo(f"{entry.label}: {statuses}.")
+    _claimed(entry)
+    if entry.population.complete is False:
+        click.echo(f"Population {entry.population.fingerprint}: {entry.population.words}.")
+    _beside(entry)
+    click.echo(f"Entry: {run / 'entries' / (entry.id + '.json')}")
+    if entry.statuses.get("failed"):
+        for failure in done.failures[:10]:
+            click.echo(f"  {failure}", err=True)
+        raise click.exceptions.Exit(1)
+
+
+def _claimed(entry: Entry) -> None:
+    """The headline, with its interval."""
+    claimed = entry.claimed
     claim = "claimed" if entry.verifications else "claimed, not verified"
     if claimed.value is not None:
         click.echo(
@@ -93,14 +107,6 @@ def submit_command(
         )
     else:
         click.echo(f"tau with the gap is not defined over {claimed.models} networks: {claim}.")
-    if entry.population.complete is False:
-        click.echo(f"Population {entry.population.fingerprint}: {entry.population.words}.")
-    _beside(entry)
-    click.echo(f"Entry: {run / 'entries' / (entry.id + '.json')}")
-    if entry.statuses.get("failed"):
-        for failure in done.failures[:10]:
-            click.echo(f"  {failure}", err=True)
-        raise click.exceptions.Exit(1)
 
 
 def _before(entry: Entry, run: Path) -> None:

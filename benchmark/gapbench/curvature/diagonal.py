@@ -83,7 +83,7 @@ def _own_products(
         (image,) = torch.autograd.grad(
             gradients[tensor],
             parameters[tensor],
-            vectors.reshape(*vectors.shape[:-1], *landscape.shapes[tensor]),
+            vectors.reshape((*vectors.shape[:-1], *landscape.shapes[tensor])),
             retain_graph=True,
             is_grads_batched=batched,
             allow_unused=True,

@@ -330,8 +330,7 @@ class Landscape(Memory):
         kept = []
         for x, y in self.chunks():
             graph = self._gradient_graph(x, y)
-            if keep:
-                kept.append(graph)
+            kept += [graph] if keep else []
             yield graph
         if keep:
             self._kept = kept

@@ -23,7 +23,7 @@ from gapbench_tasks.directions import Directions, deviations, random_directions
 from gapbench_tasks.entry import TaskEntry
 from gapbench_tasks.max_margin import MaxMargin, NoMaximumMargin, hard_margin
 from gapbench_tasks.selection import noisy_labels
-from gapbench_tasks.task import POOL_SIZE, Pool, Split, Task, fingerprint
+from gapbench_tasks.task import POOL_SIZE, Split, Task, Unlabelled, fingerprint
 
 if TYPE_CHECKING:
     import torch
@@ -129,7 +129,7 @@ def load_separable(
         black=(0.0,) * shape[0],
         teacher=torch.from_numpy(units),
         margin=float(margin),
-        unlabelled=Pool(further),
+        unlabelled=Unlabelled(further),
     )
 
 

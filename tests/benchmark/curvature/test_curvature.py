@@ -143,6 +143,26 @@ class Branching(nn.Module):
         return self.last(Softened.apply(self.first(x)))
 
 
+class Gained(nn.Module):
+    """A parameter that is one number, without an axis."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer, self.gain = nn.Linear(4, 3), nn.Parameter(torch.tensor(1.5))
+
+    def forward(self, x):
+        return torch.tanh(self.gain * self.layer(x))
+
+
+def test_the_diagonal_of_a_parameter_without_axes():
+    torch.manual_seed(0)
+    network = Gained().double()
+    inputs, targets = torch.randn(5, 4, dtype=torch.float64), torch.tensor([0, 1, 2, 0, 1])
+    expected = dense_hessian(network, inputs, targets, "cross_entropy").diagonal()
+    found = hessian_diagonal(Landscape(network, inputs, targets, "cross_entropy"))
+    torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-10)
+
+
 def test_the_diagonal_where_vectors_cannot_be_batched():
     torch.manual_seed(0)
     network = Branching().double()

@@ -55,6 +55,7 @@ name = "plugged"
 version = 1
 [training]
 max_epochs = 5
+stop = "budget"
 [measure]
 samples = 20
 proxies = ["plugged_norm", "param_norm"]
