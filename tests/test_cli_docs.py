@@ -1,37 +1,30 @@
 """The page of the command line is that of the commands, and a shell completes them."""
 
-import importlib.util
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from gapbench.cli import COMMANDS
-
-ROOT = Path(__file__).parent.parent
+from script import ROOT, script
 
 
 @pytest.fixture(scope="module")
-def script():
-    spec = importlib.util.spec_from_file_location("cli_docs_script", ROOT / "scripts" / "cli_docs.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def page():
+    return script("cli_docs").page()
 
 
-def test_the_page_is_up_to_date(script):
-    assert (ROOT / "docs" / "cli.md").read_text() == script.page(), "python scripts/cli_docs.py"
+def test_the_page_is_up_to_date(page):
+    assert (ROOT / "docs" / "cli.md").read_text() == page, "python scripts/cli_docs.py"
 
 
-def test_every_command_and_option_is_on_the_page(script):
-    text = script.page()
+def test_every_command_and_option_is_on_the_page(page):
     for name in COMMANDS:
-        assert f"\n## {name}\n" in text
-        assert f"gapbench {name} " in text
+        assert f"\n## {name}\n" in page
+        assert f"gapbench {name} " in page
     for option in ("--device [auto\\|cpu\\|cuda]", "--fresh-seeds", "--rename NAME NEW"):
-        assert f"`{option}" in text
+        assert f"`{option}" in page
 
 
 def complete(instruction, **words):

@@ -1,23 +1,18 @@
 """Imports flow one way: no circle of modules, none of rooms, in functions and for type checkers neither."""
 
 import ast
-import importlib.util
 import subprocess
 import sys
 import tomllib
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
+from script import ROOT, script
 
 
 @pytest.fixture(scope="module")
 def rooms():
-    spec = importlib.util.spec_from_file_location("rooms_script", ROOT / "scripts" / "rooms.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return script("rooms")
 
 
 @pytest.fixture(scope="module")

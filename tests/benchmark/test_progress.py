@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import os
 import re
 import subprocess
 import sys
@@ -12,11 +13,12 @@ from click.testing import CliRunner
 from benchmark.tiny_suite import TINY
 from gapbench.cli import cli
 from gapbench.commands import progress as module
-from gapbench.commands.progress import Bars, Plain, line_of, time_text
+from gapbench.commands.progress import Bars, Plain, line_of
 from gapbench.commands.time_table import time_table
 from gapbench.population.progress import Silent
 from gapbench.runs.records import TrainedCell
 from gapbench.runs.store import Store
+from gapbench_base.durations import duration
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +30,7 @@ def ran(tmp_path_factory):
     done = subprocess.run(
         [sys.executable, "-m", "gapbench", *arguments, "--log", "logs/run.log"],
         cwd=place,
-        env={**__import__("os").environ, "PYTHONPATH": ":".join(p for p in sys.path if p)},
+        env={**os.environ, "PYTHONPATH": ":".join(p for p in sys.path if p)},
         capture_output=True,
         text=True,
     )
@@ -71,25 +73,9 @@ def test_where_the_time_went_is_what_the_run_recorded(ran):
     assert head.startswith("Where the time went")
     assert names.split() == ["task", "family", "networks", "training", "measuring"]
     assert line.split()[:3] == ["separable", "plain/mlp", "12"]
-    assert line.split()[3:5] == time_text(trained).split()
+    assert line.split()[3:5] == duration(trained).split()
     assert total.split()[:3] == ["in", "all", "12"]
     assert sum(int(share) for share in re.findall(r"(\d+) %", dearest)) in (99, 100, 101)
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (None, ""),
-        (0.2, "1 s"),
-        (59.6, "60 s"),
-        (89.0, "89 s"),
-        (91, "2 min"),
-        (5300, "88 min"),
-        (5500, "1.5 h"),
-    ],
-)
-def test_times_are_short(seconds, text):
-    assert time_text(seconds) == text
 
 
 def record(**others):
@@ -122,7 +108,7 @@ def test_nothing_is_silent_for_more_than_ten_seconds(capsys, monkeypatch):
         shown.left(seconds)
     assert capsys.readouterr().out.splitlines()[1:] == [
         "... 2/10 networks, 7/50 measurements; how long is not known yet",
-        "... 2/10 networks, 7/50 measurements; about 4 min left",
+        "... 2/10 networks, 7/50 measurements; about 250 s left",
     ]
 
 

@@ -47,7 +47,6 @@ def test_a_run_is_one_line(run_folder):
     shutil.rmtree(run_folder / "board")
     run = gapbench.open_run(run_folder)
     counts = ", ".join(f"{n} {status}" for status, n in run.population["status"].value_counts().items())
-    assert counts.startswith("7 not_converged")
     assert (
         repr(run)
         == f"Run({str(run_folder)!r}: suite tiny version 1, 12 of 12 networks ({counts}), 2 proxies)"

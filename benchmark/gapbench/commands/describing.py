@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -89,9 +90,7 @@ def _suite(name: str) -> Described:
     from gapbench.suites.suite import load_suite
 
     suite = load_suite(name)
-    alone = {
-        (c.task, c.family, repr(c.task_options), c.width, repr(c.training)) for c in suite.configurations
-    }
+    alone = {replace(configuration, seed=0) for configuration in suite.configurations}
     groups = Counter((c.task, c.family) for c in suite.configurations)
     values: dict[str, set[object]] = {axis: set() for axis in suite.axes}
     for configuration in suite.configurations:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Self, TextIO
 
 import click
 
+from gapbench_base.durations import duration
 from gapbench_base.errors import GapbenchError
 
 if TYPE_CHECKING:
@@ -45,17 +46,6 @@ def line_of(record: TrainedCell, axes: Sequence[str] = ()) -> str:
 
 def _short(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def time_text(seconds: float | None) -> str:
-    """A time as people say it; empty where it is not known."""
-    if seconds is None:
-        return ""
-    if seconds < 90:
-        return f"{max(1, round(seconds))} s"
-    if seconds < 90 * 60:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.1f} h"
 
 
 class Plain:
@@ -108,7 +98,7 @@ class Plain:
         """Say how far it is, if nothing was said for a while."""
         self.seconds = seconds
         if time.monotonic() - self.last >= SILENCE:
-            rest = f"about {time_text(seconds)} left" if seconds is not None else "how long is not known yet"
+            rest = f"about {duration(seconds)} left" if seconds is not None else "how long is not known yet"
             values = f"{self.measured_count}/{self.measurements} measurements"
             self._say(f"... {self.done}/{self.cells} networks, {values}; {rest}")
 
@@ -169,7 +159,7 @@ class Bars:
 
     def left(self, seconds: float | None) -> None:
         """Show it."""
-        self.bars.update(self.networks, last=f"{time_text(seconds)} left" if seconds is not None else "")
+        self.bars.update(self.networks, last=f"{duration(seconds)} left" if seconds is not None else "")
 
     def message(self, text: str) -> None:
         """Say it."""

@@ -111,16 +111,11 @@ def _claimed(entry: Entry) -> None:
 
 def _before(entry: Entry, run: Path) -> None:
     """Whether the same was verified, and whether it stands on the board under another name as well."""
-    from gapbench.runs.comparing import outcome_of
-    from gapbench.runs.entries import load_entries
+    from gapbench.runs.entries import load_entries, verified_words
     from gapbench.submission.keeping import same_as
 
     if entry.verifications:
-        last = entry.verifications[-1]
-        by = f" by {last.by}" if last.by else ""
-        click.echo(
-            f"It was verified before: {outcome_of(last)} on the {last.kind}{by}, {(last.date or '')[:10]}."
-        )
+        click.echo(f"It was verified before: {verified_words(entry)}.")
     others = same_as(load_entries(run), entry)
     if others:
         click.echo(

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from pathlib import Path
 
-from gapbench.commands.progress import time_text
 from gapbench.pilot.costs import costs_of
 from gapbench.runs.records import StoredMeasurement
 from gapbench.runs.store import Store
+from gapbench.runs.tables import SUBMISSION
+from gapbench_base.durations import duration
 
 DEAREST = 5  # proxies that are named
 
@@ -28,7 +29,7 @@ def time_table(run: Path) -> str:
         cells, measurements, begun = store.cells(), store.measurements(), store.begun_at()
     if not cells:
         return ""
-    costs = costs_of(cells, [row for row in measurements if '"submission":' not in row.description], begun)
+    costs = costs_of(cells, [row for row in measurements if SUBMISSION not in row.description], begun)
     groups: dict[tuple[str, str], list[float]] = defaultdict(lambda: [0, 0.0, 0.0])
     for cost in costs.values():
         group = groups[cost.place[:2]]
@@ -37,9 +38,9 @@ def time_table(run: Path) -> str:
         group[2] += cost.measure_seconds
     rows = [("task", "family", "networks", "training", "measuring")]
     for (task, family), (count, train, measure) in sorted(groups.items()):
-        rows.append((task, family, str(int(count)), time_text(train), time_text(measure)))
+        rows.append((task, family, str(int(count)), duration(train), duration(measure)))
     total = [sum(group[i] for group in groups.values()) for i in range(3)]
-    rows.append(("in all", "", str(int(total[0])), time_text(total[1]), time_text(total[2])))
+    rows.append(("in all", "", str(int(total[0])), duration(total[1]), duration(total[2])))
     widths = [max(len(row[i]) for row in rows) for i in range(5)]
     lines = ["Where the time went (of all workers together)"]
     for row in rows:

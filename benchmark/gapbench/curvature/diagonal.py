@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import torch
 from torch import Tensor
 
@@ -93,7 +95,10 @@ def _own_products(
 
     held = dict(zip(landscape.names, parameters))
     try:
-        with plain_kernels(landscape.dtype):
+        with plain_kernels(landscape.dtype), warnings.catch_warnings():
+            warnings.filterwarnings(
+                "ignore", "There is a performance drop"
+            )  # where one by one is done inside
             return with_parameters_of(landscape.model, held, differentiated)
     except torch.OutOfMemoryError:
         raise

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from gapbench.pilot.costs import FamilyCost
+from gapbench_base.durations import duration
 from gapbench_leaderboard.scoring.decision import PopulationDecision
 from gapbench_leaderboard.scoring.decision.forecast import Forecast
 from gapbench_leaderboard.scoring.decision.gates import (
@@ -82,8 +83,8 @@ def summary(report: PilotReport) -> list[tuple[str, str]]:
     return [
         (
             "time",
-            f"{duration(report.hours)} to train and measure, with {report.workers} workers ({report.device}); of "
-            f"it {duration(report.overhead_seconds / 3600)} for starting, trials and waiting{other}",
+            f"{duration(3600 * report.hours)} to train and measure, with {report.workers} workers ({report.device}); "
+            f"of it {duration(report.overhead_seconds)} for starting, trials and waiting{other}",
         ),
         ("disk", f"{size(report.bytes)} of weights and measurements"),
         (
@@ -156,15 +157,6 @@ def _of_resolution(report: PilotReport) -> list[str]:
     return [f"for a half-width of {WIDEST_HALF} about {needed} networks are needed, {now}"]
 
 
-def duration(hours: float) -> str:
-    """Hours in words: `2.3 h`, `14 min`, `50 s`."""
-    if not math.isfinite(hours):
-        return "unknown time"
-    if hours >= 1:
-        return f"{hours:.1f} h"
-    return f"{60 * hours:.0f} min" if hours >= 1 / 12 else f"{3600 * hours:.0f} s"
-
-
 def size(count: float) -> str:
     """Bytes in words."""
     if not math.isfinite(count):
@@ -192,7 +184,7 @@ def family_rows(costs: Sequence[FamilyCost]) -> list[tuple[str, str, str, str, s
             str(own.networks),
             number(own.train_seconds, 2),
             number(own.measure_seconds, 2),
-            duration(own.hours),
+            duration(3600 * own.hours),
             size(own.bytes),
         )
         for own in costs

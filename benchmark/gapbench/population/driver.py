@@ -36,7 +36,7 @@ from gapbench_base.keys import content_key
 MEASURE_PROTOCOL = 1
 DEATHS = 2  # how often a job may kill its worker before that is its result
 DECISIONS = "training"  # name of the engines of a run's architectures in its database
-Entry = tuple[str, ProxyRequest, Description]  # key, request and description of a measurement
+Wanted = tuple[str, ProxyRequest, Description]  # key, request and description of a measurement
 
 
 @dataclass
@@ -128,7 +128,7 @@ class Driver:
             for key in self.cells
         }
         last = {key: [entry for entry in entries if "sibling" in entry[2]] for key, entries in wanted.items()}
-        self.wanted: dict[str, list[Entry]] = {key: [] for key in self.others} | {
+        self.wanted: dict[str, list[Wanted]] = {key: [] for key in self.others} | {
             key: [entry for entry in entries if "sibling" not in entry[2]] for key, entries in wanted.items()
         }
         done = {key for key, status in trained.items() if not self._redo(status)}
@@ -162,7 +162,7 @@ class Driver:
             pool.serve(self._handle)
         return self.outcome
 
-    def _measure_with_siblings(self, wanted: dict[str, list[Entry]]) -> None:
+    def _measure_with_siblings(self, wanted: dict[str, list[Wanted]]) -> None:
         """What needs another network as well comes last, when all that can be trained are; others wait for it."""
         self.wanted = {key: [] for key in self.others} | wanted
         for key in self.cells:

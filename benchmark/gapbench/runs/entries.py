@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -135,12 +136,27 @@ def find_entry(run: Path, wanted: str) -> Entry:
     if wanted.endswith(".json") or os.sep in wanted:
         return read_entry(wanted)
     entries = load_entries(run)
-    found = [entry for entry in entries if wanted in (entry.label, entry.id)]
-    found = found or [entry for entry in entries if wanted == entry.name][-1:]
-    if not found:
+    found = named(entries, wanted)
+    if found is None:
         known = ", ".join(entry.label for entry in entries) or "none"
         raise GapbenchError(f"{run} has no entry {wanted!r}. Entries: {known}.")
-    return found[0]
+    return found
+
+
+def named(entries: Sequence[Entry], wanted: str) -> Entry | None:
+    """That of some entries, by name and version, which has this label or identity, or the last of this name."""
+    found = [entry for entry in entries if wanted in (entry.label, entry.id)]
+    found = found or [entry for entry in entries if wanted == entry.name][-1:]
+    return found[0] if found else None
+
+
+def verified_words(entry: Entry) -> str:
+    """What came of its latest verification, by whom and when; empty where there is none."""
+    if not entry.verifications:
+        return ""
+    last = entry.verifications[-1]
+    by = f" by {last.by}" if last.by else ""
+    return f"{outcome_of(last)} on the {last.kind}{by}, {(last.date or '')[:10]}"
 
 
 def is_verified(entry: Entry) -> bool:

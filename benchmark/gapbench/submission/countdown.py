@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from gapbench_base.durations import duration
+
 SILENCE = 10.0  # seconds between two lines, at least
 
 
@@ -25,11 +27,4 @@ class Countdown:
             return
         self.last = now
         left = (now - self.began) / count * (self.total - count)
-        shown = (
-            f"{left:.0f} s"
-            if left < 90
-            else f"{left / 60:.0f} min"
-            if left < 5400
-            else f"{left / 3600:.1f} h"
-        )
-        self.say(f"{count}/{self.total} networks measured, about {shown} left")
+        self.say(f"{count}/{self.total} networks measured, about {duration(left)} left")

@@ -10,8 +10,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gapbench.runs.comparing import outcome_of
-from gapbench.runs.entries import entries_folder, find_entry, load_entries, read_entry, write_entry
+from gapbench.runs.entries import (
+    entries_folder,
+    find_entry,
+    load_entries,
+    named,
+    read_entry,
+    verified_words,
+    write_entry,
+)
 from gapbench.runs.entry import Entry
 from gapbench.submission.request import check_name
 from gapbench_base.errors import GapbenchError
@@ -47,19 +54,19 @@ def listed(run: str | os.PathLike[str]) -> list[Listed]:
         same[_what(entry)].append(entry.label)
     found = []
     for entry in sorted(opened.entries, key=lambda entry: (entry.name, entry.version)):
-        remarks = []
-        if entry.verifications:
-            last = entry.verifications[-1]
-            by = f" by {last.by}" if last.by else ""
-            remarks.append(f"{outcome_of(last)} on the {last.kind}{by}, {(last.date or '')[:10]}")
+        remarks = [words] if (words := verified_words(entry)) else []
         others = [label for label in same[_what(entry)] if label != entry.label]
         if others:
             remarks.append(f"the same source and options as {', '.join(others)}")
         remarks += strangers([entry], opened.identity, opened.checksums)
         found.append(Listed(entry, remarks=tuple(remarks)))
-    folder = entries_folder(Path(run)) / WITHDRAWN
-    put_aside = [read_entry(path) for path in sorted(folder.glob("*.json"))] if folder.is_dir() else []
-    return found + [Listed(entry, withdrawn=True) for entry in put_aside]
+    return found + [Listed(entry, withdrawn=True) for entry in _withdrawn(Path(run))]
+
+
+def _withdrawn(run: Path) -> list[Entry]:
+    """The withdrawn entries of a run, by name and version."""
+    found = [read_entry(path) for path in (entries_folder(run) / WITHDRAWN).glob("*.json")]
+    return sorted(found, key=lambda entry: (entry.name, entry.version))
 
 
 def _what(entry: Entry) -> tuple[str, str]:
@@ -105,16 +112,14 @@ def put_back(run: str | os.PathLike[str], wanted: str) -> Entry:
 
     folder = _folder(run)
     with sole_driver(folder):
-        place = entries_folder(folder) / WITHDRAWN
-        aside = [read_entry(path) for path in sorted(place.glob("*.json"))] if place.is_dir() else []
-        found = [entry for entry in aside if wanted in (entry.label, entry.id)]
-        found = found or [entry for entry in aside if wanted == entry.name][-1:]
-        if not found:
-            known = ", ".join(entry.label for entry in aside) or "none"
+        aside = _withdrawn(folder)
+        entry = named(aside, wanted)
+        if entry is None:
+            known = ", ".join(other.label for other in aside) or "none"
             raise GapbenchError(f"{folder} has no withdrawn entry {wanted!r}. Withdrawn: {known}.")
-        entry = found[0]
         if any(entry.label == other.label and entry.id != other.id for other in load_entries(folder)):
             raise GapbenchError(f"The board has a row {entry.label!r} by now: rename that first.")
+        place = entries_folder(folder) / WITHDRAWN
         (place / f"{entry.id}.json").replace(entries_folder(folder) / f"{entry.id}.json")
         _rebuild(folder)
     return entry

@@ -9,7 +9,7 @@ from gapbench.submission.countdown import Countdown
 @pytest.mark.parametrize(
     ("total", "each", "first"),
     [
-        (100, 1.0, "10/100 networks measured, about 2 min left"),
+        (100, 1.0, "10/100 networks measured, about 90 s left"),
         (1000, 2.0, "5/1000 networks measured, about 33 min left"),
     ],
 )
