@@ -83,8 +83,8 @@ def summary(report: PilotReport) -> list[tuple[str, str]]:
     return [
         (
             "time",
-            f"{duration(3600 * report.hours)} to train and measure, with {report.workers} workers ({report.device}); "
-            f"of it {duration(report.overhead_seconds)} for starting, trials and waiting{other}",
+            f"{duration(3600 * report.hours)} to train and measure, with {report.workers} workers "
+            f"({report.device}); of it {duration(report.overhead_seconds)} for starting, trials and waiting{other}",
         ),
         ("disk", f"{size(report.bytes)} of weights and measurements"),
         (
