@@ -77,6 +77,10 @@ def names(page: Page) -> list[str]:
     return found
 
 
+LATER = "new Promise((done) => setTimeout(done, 150))"
+"""Until what the page does after a change is done."""
+
+
 def quiet(page: Page, url: str) -> None:
     assert page.complaints == []
     assert {request.partition("#")[0] for request in page.requests} == {url}
@@ -95,7 +99,7 @@ def test_ranking_shows_the_numbers_of_the_scores(page: Page, made: tuple[str, di
             page.choose("task", task)
             found = ranked(given["scores"], target=target, task=task)
             assert found is not None
-            table = found.table.set_index("proxy")
+            table, own = found.table.set_index("proxy"), given["population"]
             rows, texts = page.value(cells), page.value(shown)
             assert sorted(row[0] for row in rows) == sorted(table.index)
             for row, text in zip(rows, texts):
@@ -106,7 +110,8 @@ def test_ranking_shows_the_numbers_of_the_scores(page: Page, made: tuple[str, di
                         float(expected[column]) if expected[column] == expected[column] else None
                     )
                     assert text[position] == rounded(expected[column])
-                assert text[keys.index("models")] == f"{expected['models']}/{found.networks}"
+                count = len(own) if task == "" else int((own["task"] == task).sum())
+                assert text[keys.index("models")] == f"{expected['models']} of {count}"
                 low, high = expected["rank_low"], expected["rank_high"]
                 between = "" if low != low else f" ({low:.0f}-{high:.0f})"
                 rank = "–" if expected["rank"] != expected["rank"] else f"{expected['rank']:.0f}{between}"
@@ -371,8 +376,19 @@ def test_small_screens_scroll_tables_not_the_page(
     url, _ = made
     page.resize(width, mobile=True)
     fresh(page, url)
+    folds = "[...document.querySelectorAll('details.fold')]"
+    assert page.value(f"{folds}.every((fold) => fold.open === {'true' if width >= 640 else 'false'})")
+    page.value(f"{folds}.forEach((fold) => {{ fold.open = true; }}); {LATER}")
+    page.choose("compare-second", "plain")
     assert page.value("document.documentElement.scrollWidth") <= width
-    assert page.value("document.querySelector('#scatter svg').getBoundingClientRect().width") <= width
+    for plot in ("scatter", "compare", "cost"):
+        assert page.value(f"document.querySelector('#{plot} svg').getBoundingClientRect().width") <= width
+    order = page.value(
+        "[...document.querySelectorAll('#ranking th button')].map((head) => head.dataset.sort)"
+    )
+    assert (order.index("tau") < order.index("bar")) is (width < 640)  # numbers before pictures
+    row = page.value(f"{ROWS}.map((row) => [...row.cells].findIndex((cell) => cell.querySelector('svg')))")
+    assert set(row) == {order.index("bar")}
     page.resize(1280)
 
 

@@ -94,6 +94,14 @@ class DoubtsSaid(TypedDict):
     marks: dict[str, str]
 
 
+class SourceSaid(TypedDict):
+    """A publication that a reference names; see `board.bibliography`."""
+
+    text: str
+    url: str
+    bibtex: str
+
+
 class BoardEntry(TypedDict, total=False):
     """What was measured, under which label, with which options; see `board.building.build`."""
 
@@ -104,6 +112,7 @@ class BoardEntry(TypedDict, total=False):
     version: int
     summary: str
     reference: str | None
+    sources: list[SourceSaid]
     higher_means: str
     options: dict[str, Json]
     submitted: bool
@@ -220,6 +229,7 @@ class Content(TypedDict):
     suite: BoardSuite
     notes: list[str]
     axes: list[str]
+    problem: list[str]
     targets: list[str]
     tasks: list[str]
     families: list[str]

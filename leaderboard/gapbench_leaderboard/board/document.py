@@ -9,6 +9,7 @@ from typing import cast
 import pandas as pd
 
 from gapbench_leaderboard.board.agreement import agreement
+from gapbench_leaderboard.board.bibliography import sources_of
 from gapbench_leaderboard.board.columns import heat_maps, meanings_of_estimators, page_columns
 from gapbench_leaderboard.board.content import (
     Audit,
@@ -61,10 +62,10 @@ def document(
     numbers beyond 2^53 are texts: a script would round them.
 
     Returns:
-        `format`, `suite`, `notes`, `axes`, `targets`, `tasks`, `families`; how the page shows
-        estimators (`columns`, `marks`, `heat_maps`, `meanings`: see `board.columns` and `board.marks`); `proxies`,
-        the entries: what was measured, under which label, with which options; `agreement`; `decision`: what the
-        population can decide; and the tables.
+        `format`, `suite`, `notes`, `axes`, `problem` (those that change the data), `targets`, `tasks`, `families`;
+        how the page shows estimators (`columns`, `marks`, `heat_maps`, `meanings`: see `board.columns` and
+        `board.marks`); `proxies`, the entries: what was measured, under which label, with which options;
+        `agreement`; `decision`: what the population can decide; and the tables.
     """
     described = proxy_entries(measurements, scores, entries)
     audited = {} if audit is None else {plain_text(label): rows for label, rows in audit["proxies"].items()}
@@ -74,6 +75,8 @@ def document(
     for entry in described:
         if entry["label"] in doubts:
             entry["doubts"] = doubts[entry["label"]].as_dict()
+        if sources := sources_of(entry.get("reference")):
+            entry["sources"] = sources
         found = standing(entry)
         entry["standing"] = {"kind": found.kind, "words": found.words}
         if audited.get(entry["label"]):
@@ -91,6 +94,7 @@ def document(
         "suite": cast(BoardSuite, _unrounded(plain_members(suite))),
         "notes": list(map(plain_text, notes)),
         "axes": list(map(plain_text, axes)),
+        "problem": list(map(plain_text, problem)),
         "targets": targets,
         "tasks": _texts(sorted(map(str, population["task"].dropna().unique()))),
         "families": _texts(sorted(map(str, population["family"].dropna().unique())))

@@ -11,12 +11,16 @@ SCRIPTS = (
     "elements.js",
     "scales.js",
     "ranking.js",
+    "head.js",
+    "detail.js",
     "scatter.js",
     "heatmap.js",
     "decision.js",
+    "compare.js",
     "cost.js",
     "agreement.js",
     "downloads.js",
+    "exporting.js",
     "page.js",
 )
 

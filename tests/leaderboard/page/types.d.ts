@@ -37,15 +37,18 @@ interface Entry {
   proxy?: string;
   version?: Cell;
   summary?: string;
-  reference?: string;
+  reference?: string | null;
+  sources?: { text: string; url: string; bibtex: string }[];
   higher_means?: string;
   options?: Record<string, unknown>;
   authors?: string;
+  submitted_at?: string;
+  source_sha256?: string;
   sandbox?: string;
   standing?: { kind: string; words: string };
   verified?: boolean;
   verifications?: { outcome: string; kind: string; date?: string; by?: string }[];
-  measured_on?: { fingerprint?: string; networks?: number };
+  measured_on?: { fingerprint?: string; networks?: number; gapbench?: string[] };
   other_population?: string;
   doubts?: { marks: Record<string, string> };
   invariances?: string[];
@@ -119,6 +122,7 @@ interface Decision {
     seeds: Cell;
     shares: Record<string, Cell>;
   }[];
+  resolution: Record<string, Cell>;
   survivorship: Record<string, Cell>;
   gates: { name: string; passed: boolean | null; outcome: string; words: string }[];
 }
@@ -127,6 +131,7 @@ interface Board {
   suite: Suite;
   notes: string[];
   axes: string[];
+  problem: string[];
   targets: string[];
   tasks: string[];
   families: string[];
@@ -171,6 +176,46 @@ interface Ceiling {
   high: number | null;
 }
 
+/** What a ranking's bars are read against. */
+interface Guides {
+  ceilings: Ceiling[];
+  oracle: number | null;
+}
+
+/** The size of a plot and its margins. */
+interface Frame {
+  width: number;
+  height: number;
+  left: number;
+  right: number;
+  top: number;
+  bottom: number;
+}
+
+interface Box {
+  left: number;
+  right: number;
+  top: number;
+  bottom: number;
+}
+
+/** The difference of two headlines. */
+interface Difference {
+  value: number;
+  low: number | null;
+  high: number | null;
+  p: number | null;
+  networks: number;
+}
+
+/** Where two proxies and the target place a network among those of its problem and family. */
+interface Placed {
+  network: number;
+  one: number;
+  other: number;
+  truth: number;
+}
+
 /** From a number to a place. */
 type Scale = ((value: number) => number) & { ticks: number[] };
 
@@ -195,6 +240,8 @@ interface State {
   sort: string;
   reverse: boolean;
   proxy: string | null;
+  against: string;
+  pins: string[];
   plotTask: string;
   log: string;
   unconverged: boolean;
@@ -213,6 +260,7 @@ interface Bar {
   picture: SVGElement;
   zero: SVGElement;
   ceiling: SVGElement;
+  oracle: SVGElement;
   interval: SVGElement;
   value: SVGElement;
 }
@@ -220,6 +268,7 @@ interface Bar {
 interface RowParts {
   line: HTMLElement;
   button: HTMLElement;
+  star: HTMLElement;
   bar: Bar;
   cells: Map<string, HTMLElement>;
   marks: HTMLElement;

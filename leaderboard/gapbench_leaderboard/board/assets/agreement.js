@@ -76,12 +76,22 @@ function drawAgreement(state, choose) {
     if (step) { agreementAt = [agreementAt[0] + step[0], agreementAt[1] + step[1]]; mark(); } else choose(names[agreementAt[0]]);
   });
   const row = element("div", { class: "matrix" }, element("div", { class: "grid-place" }, canvas, cursor));
-  if (size >= 14 && room - side > 140) row.append(element("ol", { class: "labels" }, ...names.map((name) => {
-    const item = element("li", { title: name, class: name === state.proxy ? "now" : "" }, name);
-    item.style.height = item.style.lineHeight = `${size}px`;
-    return item;
-  })));
+  if (size >= 14 && room - side > 140) {
+    row.append(matrixLabels(names, state, "labels", "top", size, 42));
+    place.append(matrixLabels(names, state, "labels columns", "left", size, 26));
+  }
   place.append(row);
+}
+
+// The names along one side of the matrix.
+/** @type {(names: string[], state: State, kind: string, side: "top" | "left", size: number, most: number) => HTMLElement} */
+function matrixLabels(names, state, kind, side, size, most) {
+  return element("ol", { class: kind }, ...names.map((name, position) => {
+    const item = element("li", { title: name, class: name === state.proxy ? "now" : "" }, shortened(name, most));
+    item.style[side] = `${position * size}px`;
+    item.style.lineHeight = `${size}px`;
+    return item;
+  }));
 }
 
 // The proxies that rank most like one, [label, tau].

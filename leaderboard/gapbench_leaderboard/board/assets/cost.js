@@ -10,8 +10,8 @@ function drawCost(state, choose) {
   const x = scale(rows.map((row) => row.seconds), PLOT.left, PLOT.width - PLOT.right - 10, true);
   const y = scale(rows.flatMap((row) => [row.tau, row.low ?? row.tau, row.high ?? row.tau, 0]), PLOT.height - PLOT.bottom, PLOT.top, false);
   const picture = svg("svg", { viewBox: `0 0 ${PLOT.width} ${PLOT.height}`, width: PLOT.width, height: PLOT.height, role: "group", "aria-label": "tau against seconds for each proxy" });
-  axes(picture, x, y, "seconds for one network", "tau");
-  const front = bestForCost(rows);
+  axes(picture, x, y, "seconds for one network", "tau", PLOT);
+  const front = rows.length > MOST_NAMED ? bestForCost(rows) : new Set(rows.map((row) => row.proxy));
   /** @type {[CostRow, number, number][]} */
   const labels = [];
   for (const row of rows) {
@@ -28,7 +28,7 @@ function drawCost(state, choose) {
     picture.append(group);
     if (front.has(row.proxy)) labels.push([row, x(row.seconds), y(row.tau)]);
   }
-  placeLabels(picture, labels);
+  placeLabels(picture, labels, rows.map((row) => [x(row.seconds), y(row.tau)]));
   place.append(picture);
 }
 
@@ -41,18 +41,40 @@ function bestForCost(rows) {
   return front;
 }
 
-// Names beside their points, moved apart where they would cover each other.
-/** @type {(picture: SVGElement, labels: [CostRow, number, number][]) => void} */
-function placeLabels(picture, labels) {
-  /** @type {{ at: number, from: number, to: number }[]} */
+const MOST_NAMED = 30; // where more are shown, only the best for their cost are named
+const LABEL = 13; // the height of a name
+const ruler = document.createElement("canvas").getContext("2d");
+// The width of a text of the plots, in pixels.
+/** @type {(text: string) => number} */
+function textWidth(text) {
+  if (!ruler) return 6.6 * text.length;
+  ruler.font = `12px ${getComputedStyle(document.documentElement).fontFamily}`;
+  return ruler.measureText(text).width;
+}
+
+// Names at their points: on the side where they cover no other name and the fewest points; a name that finds no room
+// there stands off, with a line to its point.
+/** @type {(picture: SVGElement, labels: [CostRow, number, number][], points: [number, number][]) => void} */
+function placeLabels(picture, labels, points) {
+  /** @type {Box[]} */
   const taken = [];
+  /** @type {(a: Box, b: Box) => boolean} */
+  const meet = (a, b) => a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom;
+  /** @type {(box: Box) => number} */
+  const covered = (box) => points.filter(([px, py]) => px > box.left - 6 && px < box.right + 6 && py > box.top - 6 && py < box.bottom + 6).length;
   for (const [row, px, py] of labels) {
-    const text = row.proxy.length > 34 ? `${row.proxy.slice(0, 33)}…` : row.proxy;
-    const width = 6.6 * text.length, right = px + 10 + width < PLOT.width;
-    const from = right ? px + 10 : px - 10 - width;
-    let at = py + 4;
-    while (taken.some((box) => Math.abs(box.at - at) < 14 && box.from < from + width && from < box.to)) at += 14;
-    taken.push({ at, from, to: from + width });
-    picture.append(svg("text", { class: "strong", x: right ? from : from + width, y: at, "text-anchor": right ? "start" : "end" }, text));
+    const text = shortened(row.proxy, PLOT.width < 600 ? 24 : 40), width = textWidth(text);
+    /** @type {(left: number, top: number) => Box} */
+    const box = (left, top) => ({ left, right: left + width, top, bottom: top + LABEL });
+    const near = [box(px + 9, py - 7), box(px - 9 - width, py - 7), box(px - width / 2, py - 9 - LABEL), box(px - width / 2, py + 9), box(px + 6, py - 7 - LABEL), box(px + 6, py + 7), box(px - 6 - width, py - 7 - LABEL), box(px - 6 - width, py + 7)];
+    const off = [1, 2, 3, 4, 5, 6].flatMap((k) => [box(px + 12, py - 7 - k * LABEL), box(px + 12, py - 7 + k * LABEL), box(px - 12 - width, py - 7 - k * LABEL), box(px - 12 - width, py - 7 + k * LABEL)]);
+    /** @type {(found: Box) => boolean} */
+    const free = (found) => found.left > PLOT.left && found.right < PLOT.width && found.top > 0 && found.bottom < PLOT.height - PLOT.bottom && !taken.some((other) => meet(found, other));
+    const best = near.filter(free).sort((a, b) => covered(a) - covered(b))[0];
+    const chosen = best || off.find(free);
+    if (!chosen) continue; // it is told on hover and on focus
+    taken.push(chosen);
+    if (!best) picture.append(svg("line", { class: "grid", x1: px, y1: py, x2: chosen.left > px ? chosen.left - 2 : chosen.right + 2, y2: chosen.top + LABEL / 2 }));
+    picture.append(svg("text", { class: "strong", x: chosen.left, y: chosen.top + LABEL - 3 }, text));
   }
 }

@@ -109,6 +109,24 @@ function rankable(rows) {
   return null;
 }
 
+// How many networks of a scope there are, whatever became of them; those under a shift are no part of any ranking.
+/** @type {Map<string, number>} */
+const trainedIn = new Map();
+/** @type {(task: string, family: string) => number} */
+function trained(task, family) {
+  const key = `${task}\u0000${family}`;
+  let count = trainedIn.get(key);
+  if (count === undefined) {
+    count = 0;
+    for (let network = 0; network < population.cell.length; network++) {
+      const shifted = population.shift && Number(population.shift[network]) > 0;
+      if (!shifted && (!task || population.task[network] === task) && (!family || population.family?.[network] === family)) count++;
+    }
+    trainedIn.set(key, count);
+  }
+  return count;
+}
+
 /** @type {(target: string, task: string, family: string) => Ceiling[]} */
 function ceilings(target, task, family) {
   const index = scope(target, task, family);

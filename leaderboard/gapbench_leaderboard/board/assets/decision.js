@@ -30,5 +30,5 @@ function textCell(value, kind = "") {
 
 /** @type {(names: string[], texts: number) => HTMLElement} */
 function heads(names, texts) {
-  return element("thead", {}, element("tr", {}, ...names.map((name, position) => element("th", { scope: "col", class: position < texts ? "text" : "slim" }, name))));
+  return element("thead", {}, element("tr", {}, ...names.map((name, position) => element("th", { scope: "col", class: position < texts ? "text" : "slim" }, breakable(name)))));
 }

@@ -3,7 +3,7 @@
 const state = {
   target: board.targets.includes("gap") ? "gap" : board.targets[0] || "gap",
   task: "", family: "", search: "", sort: "rank", reverse: false,
-  proxy: null, plotTask: board.tasks[0] || "", log: "auto", unconverged: false, heat: "axis", verified: false, cost: "", invariant: "", theme: "",
+  proxy: null, against: "", pins: [], plotTask: board.tasks[0] || "", log: "auto", unconverged: false, heat: "axis", verified: false, cost: "", invariant: "", theme: "",
   keeps(row) {
     if (state.invariant !== "" && !row.entry.baseline && !invariantTo(row.entry, state.invariant)) return false;
     if (state.verified && !row.entry.verified && !row.entry.baseline) return false;
@@ -12,7 +12,7 @@ const state = {
   },
 };
 /** @type {Record<string, string>} */
-const KEPT = { target: state.target, task: "", family: "", search: "", sort: "rank", reverse: "", proxy: "", plotTask: state.plotTask, log: "auto", unconverged: "", heat: "axis", verified: "", cost: "", invariant: "", theme: "" };
+const KEPT = { target: state.target, task: "", family: "", search: "", sort: "rank", reverse: "", proxy: "", against: "", plotTask: state.plotTask, log: "auto", unconverged: "", heat: "axis", verified: "", cost: "", invariant: "", theme: "" };
 const auditKinds = [...new Set(board.proxies.flatMap((entry) => (entry.audit || []).map((result) => result.kind)))].sort();
 const hasVerified = board.proxies.some((entry) => "verified" in entry);
 
@@ -38,6 +38,8 @@ function readFragment() {
   if (!/^[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$/i.test(state.cost) || !Number.isFinite(Number(state.cost))) state.cost = "";
   if (!hasVerified) state.verified = false;
   if (!entryOf.has(state.proxy || "")) state.proxy = firstProxy();
+  if (!entryOf.has(state.against)) state.against = "";
+  state.pins = [...new Set(given.getAll("pin"))].filter((name) => entryOf.has(name));
 }
 
 /** @type {() => string | null} */
@@ -55,6 +57,7 @@ function fragment(more = {}) {
     const value = typeof stateOf[name] === "boolean" ? (stateOf[name] ? "1" : "") : stateOf[name] || "";
     if (value !== otherwise) kept.set(name, value);
   }
+  for (const name of state.pins) kept.append("pin", name);
   return `#${kept}`;
 }
 
@@ -69,29 +72,13 @@ function change(values) {
 function reveal() {
   const place = byId("ranking-place"), chosen = /** @type {HTMLElement | null} */ (place.querySelector("tr.chosen"));
   if (chosen && place.classList.contains("tall")) place.scrollTop = Math.max(0, chosen.offsetTop - place.clientHeight / 2);
-  if (new URLSearchParams(location.hash.slice(1)).get("at") === "proxy") byId("detail-title").scrollIntoView();
-}
-
-function drawHeader() {
-  const suite = board.suite;
-  byId("title").textContent = `gapbench board: ${suite.name || ""} ${suite.version === undefined || suite.version === null ? "" : `version ${suite.version}`}`.trim();
-  byId("summary").textContent = suite.summary || "";
-  const counts = new Map();
-  for (const status of population.status) counts.set(status, (counts.get(status) || 0) + 1);
-  const planned = suite.planned ? ` of ${suite.planned} planned` : "";
-  byId("made-with").hidden = !(suite.made_with || []).length;
-  byId("made-with").textContent = `Made with ${(suite.made_with || []).join("; ")}.`;
-  byId("facts").textContent = `${planned ? `${population.cell.length}${planned} networks` : plural(population.cell.length, "network")} (${[...counts].map(([status, count]) => `${count} ${status}`).join(", ")}); ${plural(board.tasks.length, "task")}, ${board.families.length === 1 ? "1 family" : `${board.families.length} families`}, ${board.proxies.length} proxies and baselines${suite.samples ? `; proxies see ${suite.samples} training examples` : ""}.`;
-  const known = suite.population;
-  byId("population").hidden = !known;
-  if (known) byId("population").textContent = `Population ${known.fingerprint}: ${known.words}${known.date ? `, ${known.date.slice(0, 10)}` : ""}.`;
-  byId("notes").hidden = !board.notes.length;
-  for (const note of board.notes) byId("notes").append(element("li", {}, note));
+  if (new URLSearchParams(location.hash.slice(1)).get("at") === "proxy") goTo("detail-title");
 }
 
 function drawControls() {
   /** @type {(names: string[]) => [string, string][]} */
   const named = (names) => names.map((name) => [name, name]);
+  const labels = board.proxies.map((entry) => entry.label);
   byId("filters").replaceChildren(
     choice("target", "Target", named(board.targets), state.target, (target) => change({ target })),
     choice("task", "Task", [["", "all, averaged"], ...named(board.tasks)], state.task, (task) => change(task ? { task, plotTask: task } : { task })),
@@ -100,15 +87,18 @@ function drawControls() {
     auditKinds.length ? choice("invariant", "Unchanged by", [["", "(no filter)"], ["all", "all that applies"], ...named(auditKinds)], state.invariant, (invariant) => change({ invariant })) : "",
     hasVerified ? checkbox("verified", "verified entries only", state.verified, (verified) => change({ verified }), "Entries that gapbench verify confirmed, by their author or another (see the mark); baselines stay.") : "",
     searchBox(),
-    choice("theme", "Appearance", [["", "as the system"], ["light", "light"], ["dark", "dark"]], state.theme, (theme) => change({ theme })),
   );
-  byId("theme").parentElement?.classList.add("last");
+  byId("appearance").replaceChildren(choice("theme", "Appearance", [["", "as the system"], ["light", "light"], ["dark", "dark"]], state.theme, (theme) => change({ theme })));
   byId("heat-controls").replaceChildren(choice("heat-kind", "Columns", HEAT_KINDS.map(({ key, title }) => [key, title]), state.heat, (heat) => change({ heat })));
   byId("scatter-controls").replaceChildren(
-    choice("plot-proxy", "Proxy", named(board.proxies.map((entry) => entry.label)), state.proxy, (proxy) => change({ proxy })),
+    choice("plot-proxy", "Proxy", named(labels), state.proxy, (proxy) => change({ proxy })),
     choice("plot-task", "Task", named(board.tasks), state.plotTask, (plotTask) => change({ plotTask })),
     choice("plot-log", "Proxy's axis", [["auto", "as it fits"], ["linear", "linear"], ["log", "logarithmic"]], state.log, (log) => change({ log })),
     checkbox("plot-unconverged", "with networks that did not converge", state.unconverged, (unconverged) => change({ unconverged }), "They are not ranked."),
+  );
+  byId("compare-controls").replaceChildren(
+    choice("compare-first", "Proxy", named(labels), state.proxy, (proxy) => change({ proxy })),
+    choice("compare-second", "beside", [["", "(choose)"], ...named(labels)], state.against, (against) => change({ against })),
   );
 }
 
@@ -126,70 +116,14 @@ function costBox() {
   return element("label", { for: "cost-limit", title: "Mean seconds to measure one network" }, "At most, seconds", box);
 }
 
-function drawDetail() {
-  const place = byId("detail");
-  place.replaceChildren();
-  const entry = entryOf.get(state.proxy || "");
-  if (!entry) return;
-  const facts = element("dl");
-  /** @type {(name: string, text: string | false | null | undefined) => unknown} */
-  const fact = (name, text) => text && facts.append(element("dt", {}, name), element("dd", {}, text));
-  fact("proxy", entry.proxy && `${entry.proxy}${entry.version ? `, version ${entry.version}` : ""}`);
-  fact("what it is", entry.summary);
-  fact("reference", entry.reference);
-  fact("a larger value predicts", entry.higher_means && (entry.higher_means === "better" ? "a smaller gap" : "a larger gap"));
-  fact("options", entry.options && Object.entries(entry.options).map(([name, value]) => `${name} = ${JSON.stringify(value)}`).join(", "));
-  fact("authors", entry.authors);
-  if (entry.standing && entry.standing.kind !== "baseline") fact("standing", entry.standing.words);
-  for (const found of entry.verifications || []) fact(`${found.outcome} ${(found.date || "").slice(0, 10)}`, `on ${found.kind}${found.by ? ` by ${found.by}` : ""}`);
-  if (entry.measured_on && entry.measured_on.fingerprint) fact("measured on", `population ${entry.measured_on.fingerprint}${entry.measured_on.networks ? `, ${plural(entry.measured_on.networks, "network")}` : ""}`);
-  if (entry.sandbox) fact("measured in", entry.sandbox);
-  if (entry.doubts) fact("beware", Object.values(entry.doubts.marks).join("; "));
-  fact("verdict", entry.verdicts && (entry.verdicts[state.target] || []).join("; "));
-  fact("invariant to", entry.invariances && entry.invariances.join(", "));
-  for (const result of entry.audit || []) fact("audit", auditText(result));
-  for (const [text, count] of statuses(state.proxy)) fact(`${count} measurement${count === 1 ? "" : "s"}`, text);
-  for (const [reason, count] of leftOut(state)) fact(`${count} left out`, reason);
-  fact("closest rankings (negative: opposite)", mostAlike(state.proxy, 5).map(([name, tau]) => `${name} (${rounded(tau)})`).join(", "));
-  const index = scope(state.target, state.task, state.family);
-  const table = element("tbody");
-  for (const [estimator, rows] of index) {
-    const row = rows.get(entry.label);
-    if (row === undefined) continue;
-    table.append(element("tr", { "data-estimator": estimator }, element("td", { class: "text", title: meaningOf(estimator) }, estimator),
-      number(scores.value[row], 4), number(scores.low[row], 4), number(scores.high[row], 4), element("td", {}, exact(scores.models[row]))));
-  }
-  const head = element("thead", {}, element("tr", {}, ...["estimator", "value", "low", "high", "networks"].map((name, k) => element("th", { scope: "col", class: k ? "" : "text" }, name))));
-  const link = element("p", {}, element("a", { id: "proxy-link", href: fragment({ at: "proxy" }), title: "The address of this proxy in this view, to copy or to bookmark" }, "Link to this proxy"));
-  place.append(element("h3", {}, entry.label), facts, link, element("details", {}, element("summary", {}, "All its scores in this view"), element("div", { class: "wide" }, element("table", { id: "estimators" }, head, table))));
-}
-
-// What a row of scores is: `pairs:` counts the pairs of an estimator, and what follows a colon says of which axis, proxy or reason.
-/** @type {(row: string) => string | undefined} */
-function meaningOf(row) {
-  const about = board.meanings[row.replace(/^pairs:/, "").split(":")[0]];
-  return about && row.startsWith("pairs:") ? `Pairs that it is a mean over: ${about}` : about;
-}
-
-// Networks that the scores leave out, by reason.
-/** @type {(state: State) => [string, Cell][]} */
-function leftOut(state) {
-  /** @type {[string, Cell][]} */
-  const found = [];
-  for (const [estimator, rows] of scope(state.target, state.task, state.family)) {
-    const count = scores.value[rows.get(state.proxy || "") ?? -1];
-    if (estimator.startsWith("left_out:") && count) found.push([estimator.slice(9), count]);
-  }
-  return found;
-}
-
 /** @type {() => number} */
 function fit() {
   const width = byId("content").clientWidth;
   PLOT.width = Math.max(300, Math.min(900, width));
   PLOT.height = PLOT.width < 600 ? 340 : 470;
   PLOT.left = PLOT.width < 600 ? 52 : 70;
-  BAR = width < 640 ? 130 : 210;
+  BAR = width < NARROW ? 130 : 210;
+  arrangeColumns(width < NARROW);
   return width;
 }
 
@@ -207,29 +141,41 @@ function keepingFocus(id, redraw) {
   if (again) (again.tabIndex >= 0 ? again : again.querySelector("button"))?.focus({ preventScroll: true });
 }
 
-const LARGE = 100000;
+const LARGE = 100000, NARROW = 640;
 let pending = 0;
 
 function draw() {
   document.documentElement.dataset.theme = state.theme;
   drawnAt = fit();
-  for (const [id, value] of /** @type {[string, string][]} */ ([["target", state.target], ["task", state.task], ["family", state.family], ["plot-proxy", state.proxy || ""], ["plot-task", state.plotTask], ["plot-log", state.log], ["heat-kind", state.heat], ["search", state.search], ["cost-limit", state.cost], ["invariant", state.invariant], ["theme", state.theme]])) {
+  for (const [id, value] of /** @type {[string, string][]} */ ([["target", state.target], ["task", state.task], ["family", state.family], ["plot-proxy", state.proxy || ""], ["compare-first", state.proxy || ""], ["compare-second", state.against], ["plot-task", state.plotTask], ["plot-log", state.log], ["heat-kind", state.heat], ["search", state.search], ["cost-limit", state.cost], ["invariant", state.invariant], ["theme", state.theme]])) {
     const control = /** @type {HTMLInputElement | null} */ (document.getElementById(id));
     if (control && control.value !== value) control.value = value;
   }
   /** @type {Choose} */
   const choose = (proxy) => change({ proxy });
-  keepingFocus("ranking", () => drawRanking(state, choose, (key) => change({ reverse: state.sort === key ? !state.reverse : false, sort: key })));
-  drawDetail();
+  /** @type {Choose} */
+  const pin = (proxy) => change({ pins: state.pins.includes(proxy) ? state.pins.filter((name) => name !== proxy) : [...state.pins, proxy] });
+  keepingFocus("verdict", () => drawVerdict(state, choose));
+  keepingFocus("ranking", () => drawRanking(state, choose, (key) => change({ reverse: state.sort === key ? !state.reverse : false, sort: key }), pin));
+  keepingFocus("exports", () => drawExports(state));
+  drawDetail(state, change);
   const rest = () => {
-    drawScatter(state);
-    drawHeat(state);
-    keepingFocus("cost", () => drawCost(state, choose));
-    keepingFocus("agreement", () => drawAgreement(state, choose));
+    if (unfolded("scatter")) drawScatter(state);
+    if (unfolded("compare")) drawCompare(state);
+    if (unfolded("heat")) drawHeat(state);
+    if (unfolded("cost")) keepingFocus("cost", () => drawCost(state, choose));
+    if (unfolded("agreement")) keepingFocus("agreement", () => drawAgreement(state, choose));
   };
   clearTimeout(pending);
   if (board.proxies.length * population.cell.length > LARGE) pending = setTimeout(rest, 0); // the ranking answers first
   else rest();
+}
+
+// Whether a part of the page is to be seen; it is drawn when its section is opened.
+/** @type {(id: string) => boolean} */
+function unfolded(id) {
+  const fold = /** @type {HTMLDetailsElement | null} */ (byId(id).closest("details.fold"));
+  return !fold || fold.open;
 }
 
 // The tables of other views, made while nothing else is to be done, so that the first change of a filter is quick too.
@@ -248,6 +194,8 @@ document.querySelector("a.skip")?.addEventListener("click", (event) => {
   byId("ranking-title").scrollIntoView();
 });
 readFragment();
+// On a narrow screen the evidence opens where it is asked for.
+if (innerWidth < NARROW) for (const fold of document.querySelectorAll("details.fold")) /** @type {HTMLDetailsElement} */ (fold).open = false;
 drawHeader();
 drawGlossary();
 drawDecision();
@@ -257,6 +205,7 @@ reveal();
 /** @type {[string, string, string][]} */
 const views = board.targets.flatMap((target) => [...board.tasks.map((task) => /** @type {[string, string, string]} */ ([target, task, ""])), ...board.families.map((family) => /** @type {[string, string, string]} */ ([target, state.task, family]))]);
 warmUp(views);
+for (const fold of document.querySelectorAll("details.fold")) fold.addEventListener("toggle", () => { if (/** @type {HTMLDetailsElement} */ (fold).open) draw(); });
 addEventListener("resize", () => requestAnimationFrame(() => { if (byId("content").clientWidth !== drawnAt) draw(); }));
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
 addEventListener("hashchange", () => { readFragment(); drawControls(); draw(); reveal(); });

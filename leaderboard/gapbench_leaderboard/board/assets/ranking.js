@@ -1,7 +1,7 @@
 // The table of the ranking.
 let BAR = 230;
 const TALL = 30; // a longer table scrolls by itself, under its head, so that what is below stays near
-const COLUMNS = board.columns;
+let COLUMNS = board.columns;
 const MARKS = new Map(board.marks.map((mark) => [mark.name, mark.about]));
 
 /** @type {(rows: RankingRow[], state: Pick<State, "sort" | "reverse">) => RankingRow[]} */
@@ -48,11 +48,37 @@ function markText(mark, entry) {
   return told ? `${told}. ${about}` : about;
 }
 
-/** @type {(rows: RankingRow[], limits: Ceiling[]) => Scale} */
-function barScale(rows, limits) {
+// On a narrow screen numbers come before pictures; the cells of the rows are then made anew.
+/** @type {(narrow: boolean) => void} */
+function arrangeColumns(narrow) {
+  const bar = board.columns.findIndex((column) => column.key === "bar"), tau = board.columns.findIndex((column) => column.key === HEADLINE);
+  const columns = [...board.columns];
+  if (narrow && bar >= 0 && tau === bar + 1) [columns[bar], columns[tau]] = [columns[tau], columns[bar]];
+  if (columns.every((column, position) => column === COLUMNS[position])) return;
+  COLUMNS = columns;
+  rowOf.clear();
+}
+
+// The rows of the ranking in this view: those kept on top, then the others, the baselines last.
+/** @type {(state: State) => RankingRow[]} */
+function shownRows(state) {
+  const rows = sortedRanking(ranking(state.target, state.task, state.family).filter((row) => state.keeps(row)), state);
+  if (!state.pins.length) return rows;
+  const pinned = rows.filter((row) => state.pins.includes(row.proxy));
+  return [...pinned, ...rows.filter((row) => !state.pins.includes(row.proxy))];
+}
+
+// What a ranking's bars are read against: the ceilings, and the oracle.
+/** @type {(state: State) => Guides} */
+function guidesOf(state) {
+  return { ceilings: ceilings(state.target, state.task, state.family), oracle: score(scope(state.target, state.task, state.family), HEADLINE, ORACLE) };
+}
+
+/** @type {(rows: RankingRow[], guides: Guides) => Scale} */
+function barScale(rows, guides) {
   let low = 0, high = 0;
   for (const row of rows) for (const value of [row.tau, row.low, row.high]) if (typeof value === "number") { low = Math.min(low, value); high = Math.max(high, value); }
-  for (const ceiling of limits) high = Math.max(high, ceiling.value);
+  for (const ceiling of guides.ceilings) high = Math.max(high, ceiling.value);
   low = Math.max(-1, Math.floor(low * 5) / 5); high = Math.min(1, Math.ceil(high * 5) / 5) || 0.2;
   /** @type {(value: number) => number} */
   const at = (value) => 14 + ((value - low) / (high - low)) * (BAR - 28);
@@ -62,19 +88,20 @@ function barScale(rows, limits) {
 // The parts of a bar, to be set by `setBar`: made once for each proxy.
 /** @type {() => Bar} */
 function newBar() {
-  const parts = { zero: svg("line", { class: "zero", y1: 0, y2: 20 }), ceiling: svg("path", { class: "ceiling" }), interval: svg("line", { class: "interval", y1: 10, y2: 10 }), value: svg("circle", { class: "value", cy: 10, r: 5 }) };
-  return { ...parts, picture: svg("svg", { height: 20, role: "img" }, parts.zero, parts.ceiling, parts.interval, parts.value) };
+  const parts = { zero: svg("line", { class: "zero", y1: 0, y2: 20 }), ceiling: svg("path", { class: "ceiling" }), oracle: svg("path", { class: "oracle" }), interval: svg("line", { class: "interval", y1: 10, y2: 10 }), value: svg("circle", { class: "value", cy: 10, r: 5 }) };
+  return { ...parts, picture: svg("svg", { height: 20, role: "img" }, parts.zero, parts.ceiling, parts.oracle, parts.interval, parts.value) };
 }
 
-/** @type {(parts: Bar, row: RankingRow, place: Scale, limits: Ceiling[]) => void} */
-function setBar(parts, row, place, limits) {
+/** @type {(parts: Bar, row: RankingRow, place: Scale, guides: Guides) => void} */
+function setBar(parts, row, place, guides) {
   /** @type {(value: number) => string} */
   const at = (value) => place(value).toFixed(1);
   attribute(parts.picture, "width", BAR);
   attribute(parts.picture, "aria-label", `tau ${rounded(row.tau)} ${interval(row.low, row.high)}`);
   attribute(parts.zero, "x1", at(0));
   attribute(parts.zero, "x2", at(0));
-  attribute(parts.ceiling, "d", limits.map((ceiling) => `M${at(ceiling.value)},0V20`).join(""));
+  attribute(parts.ceiling, "d", guides.ceilings.map((ceiling) => `M${at(ceiling.value)},0V20`).join(""));
+  attribute(parts.oracle, "d", guides.oracle === null ? "" : `M${at(guides.oracle)},0V20`);
   const known = typeof row.low === "number" && typeof row.high === "number";
   attribute(parts.interval, "x1", known ? at(Number(row.low)) : 0);
   attribute(parts.interval, "x2", known ? at(Number(row.high)) : 0);
@@ -83,10 +110,11 @@ function setBar(parts, row, place, limits) {
   attribute(parts.value, "visibility", typeof row.tau === "number" ? "visible" : "hidden");
 }
 
-/** @type {(place: Scale) => SVGElement} */
-function barAxis(place) {
-  const picture = svg("svg", { width: BAR, height: 16, "aria-hidden": "true" });
-  for (const tick of place.ticks) picture.append(svg("text", { x: place(tick), y: 12, "text-anchor": "middle" }, String(tick)));
+/** @type {(place: Scale, guides: Guides) => SVGElement} */
+function barAxis(place, guides) {
+  const picture = svg("svg", { width: BAR, height: 28, "aria-hidden": "true" });
+  for (const tick of place.ticks) picture.append(svg("text", { x: place(tick), y: 11, "text-anchor": "middle" }, String(tick)));
+  if (guides.oracle !== null) picture.append(svg("text", { class: "of-oracle", x: Math.max(22, Math.min(BAR - 22, place(guides.oracle))), y: 24, "text-anchor": "middle" }, "oracle"));
   return picture;
 }
 
@@ -113,30 +141,28 @@ function undecided(rows) {
   return ranks.length > 1 && ranks.every((rank) => rank === 1);
 }
 
-/** @type {(state: State, choose: Choose, sortBy: (key: string) => void) => void} */
-function drawRanking(state, choose, sortBy) {
+/** @type {(state: State, choose: Choose, sortBy: (key: string) => void, pin: Choose) => void} */
+function drawRanking(state, choose, sortBy, pin) {
   const all = ranking(state.target, state.task, state.family);
-  const limits = ceilings(state.target, state.task, state.family);
-  const networks = rankable(all);
-  const rows = sortedRanking(all.filter((row) => state.keeps(row)), state);
-  const place = barScale(all, limits);
+  const guides = guidesOf(state), rows = shownRows(state);
+  const place = barScale(all, guides), count = trained(state.task, state.family);
   const head = element("tr");
   for (const column of COLUMNS) {
     const sorted = state.sort === column.key ? (Boolean(column.ascending) !== state.reverse ? "ascending" : "descending") : null;
     const arrow = sorted === null ? "" : sorted === "ascending" ? " ▲" : " ▼";
-    const cell = element("th", { scope: "col", class: column.text ? "text" : "", "aria-sort": sorted },
+    const cell = element("th", { scope: "col", class: column.text ? "text" : column.key === "rank" ? "" : "head", "aria-sort": sorted },
       element("button", { type: "button", title: column.about, "data-sort": column.key, onclick: () => sortBy(column.key) }, column.title + arrow));
-    if (column.key === "bar") cell.append(barAxis(place));
+    if (column.key === "bar") cell.append(barAxis(place, guides));
     head.append(cell);
   }
   const lines = [];
   let baselines = false;
   for (const row of rows) {
-    if (row.baseline && !baselines) {
+    if (row.baseline && !baselines && !state.pins.includes(row.proxy)) {
       baselines = true;
       lines.push(element("tr", { class: "divider" }, element("td", { colspan: COLUMNS.length }, element("span", {}, BASELINE_ABOUT))));
     }
-    lines.push(rankingRow(row, place, limits, networks, state, choose));
+    lines.push(rankingRow(row, place, guides, count, state, choose, pin));
   }
   const table = /** @type {HTMLTableElement} */ (byId("ranking"));
   const body = table.tBodies[0] || table.createTBody();
@@ -145,11 +171,22 @@ function drawRanking(state, choose, sortBy) {
   attribute(byId("ranking-place"), "class", lines.length > TALL ? "wide tall" : "wide");
   byId("ranking-empty").hidden = rows.length > 0;
   byId("ranking-empty").textContent = all.length ? "No proxy passes the filters." : "No proxy could be ranked here.";
+  byId("ranking-about").textContent = rankingAbout(state, all, guides, count);
+}
+
+/** @type {(state: State, all: RankingRow[], guides: Guides, count: number) => string} */
+function rankingAbout(state, all, guides, count) {
+  const networks = rankable(all);
+  const tops = guides.ceilings.map((ceiling) => `${ceiling.name} ceiling ${rounded(ceiling.value)} ${interval(ceiling.low, ceiling.high)}`).join(", ");
+  const oracle = guides.oracle === null ? "" : ` Line: the hyper-parameter oracle, ${rounded(guides.oracle)}.`;
+  return `By tau with ${state.target}, ${viewWords(state)}${networks === null ? "" : `, ${networks} of ${plural(count, "network")} ranked`}.${tops ? ` Dashed: ${tops}.` : ""}${oracle}${undecided(all) ? " No two proxies can be told apart: no difference is significant, so any may be the best." : bestText(all)}`;
+}
+
+// Task and family of the view.
+/** @type {(state: State) => string} */
+function viewWords(state) {
   const only = board.tasks.length === 1 ? board.tasks[0] : state.task;
-  const where = only ? `task ${only}` : "mean over tasks";
-  const family = state.family ? `, family ${state.family}` : "";
-  const tops = limits.map((ceiling) => `${ceiling.name} ceiling ${rounded(ceiling.value)} ${interval(ceiling.low, ceiling.high)}`).join(", ");
-  byId("ranking-about").textContent = `By tau with ${state.target}, ${where}${family}${networks === null ? "" : `, ${plural(networks, "network")}`}. ${tops ? `Dashed: ${tops}.` : ""}${undecided(all) ? " No two proxies can be told apart: no difference is significant, so any may be the best." : bestText(all)}`;
+  return `${only ? `task ${only}` : "mean over tasks"}${state.family ? `, family ${state.family}` : ""}`;
 }
 
 // The row of each proxy is made once; after a change of the filters only what differs is written.
@@ -158,12 +195,13 @@ const rowOf = new Map();
 /** @type {Record<string, string>} */
 const CELL = { proxy: "text name", bar: "text", invariances: "text name", audit: "text" };
 
-/** @type {(row: RankingRow, choose: Choose) => RowParts} */
-function newRow(row, choose) {
+/** @type {(row: RankingRow, choose: Choose, pin: Choose) => RowParts} */
+function newRow(row, choose, pin) {
+  const star = element("button", { type: "button", class: "pin", "data-focus": `pin:${row.proxy}`, "aria-label": `Keep ${row.proxy} on top`, title: "Keep on top", onclick: () => pin(row.proxy) }, "☆");
   const button = element("button", { type: "button", title: row.entry.summary, onclick: () => choose(row.proxy) }, breakable(row.proxy));
   const cells = new Map(COLUMNS.map((column) => [column.key, element("td", CELL[column.kind] ? { class: CELL[column.kind] } : {})]));
-  const parts = { button, bar: newBar(), cells, marks: element("span", { class: "marks" }), marked: null, line: element("tr", { "data-proxy": row.proxy }, ...cells.values()) };
-  cells.get("proxy")?.append(button, parts.marks);
+  const parts = { button, star, bar: newBar(), cells, marks: element("span", { class: "marks" }), marked: null, line: element("tr", { "data-proxy": row.proxy }, ...cells.values()) };
+  cells.get("proxy")?.append(button, star, parts.marks);
   cells.get("bar")?.append(parts.bar.picture);
   cells.get("invariances")?.append((row.entry.invariances || []).join(", "));
   if (row.entry.audit_mark) cells.get("audit")?.append(auditMark(row.entry));
@@ -185,14 +223,14 @@ function bestText(rows) {
 }
 
 // How the cell of a column is set, by the column's kind.
-/** @type {Record<string, (cell: HTMLElement, row: RankingRow, column: Column, networks: number | null, draw: () => void) => void>} */
+/** @type {Record<string, (cell: HTMLElement, row: RankingRow, column: Column, count: number, draw: () => void) => void>} */
 const SET = {
   rank: (cell, row) => {
     attribute(cell, "data-value", exact(row.rank));
     attribute(cell, "title", rankText(row, (low, high) => `, between ${low} and ${high}`));
     words(cell, rankText(row, (low, high) => ` (${low}-${high})`));
   },
-  bar: (cell, row, column, networks, draw) => {
+  bar: (cell, row, column, count, draw) => {
     attribute(cell, "title", `${exact(row.tau)} [${exact(row.low)}, ${exact(row.high)}]`);
     attribute(cell, "data-low", exact(row.low));
     attribute(cell, "data-high", exact(row.high));
@@ -201,19 +239,21 @@ const SET = {
   number: (cell, row, column) => setNumber(cell, row[column.key], 3, `${exact(row[column.key])} ${row.limits(column.estimator || "")}`.trim()),
   count: (cell, row, column) => setNumber(cell, row[column.key], 0),
   quantity: (cell, row, column) => words(setExact(cell, row[column.key]), short(row[column.key])),
-  models: (cell, row, column, networks) => words(cell, `${row.models}/${networks === null ? "?" : networks}`),
+  models: (cell, row, column, count) => words(cell, `${row.models} of ${count}`),
 };
 
-/** @type {(row: RankingRow, place: Scale, limits: Ceiling[], networks: number | null, state: State, choose: Choose) => HTMLElement} */
-function rankingRow(row, place, limits, networks, state, choose) {
-  const parts = rowOf.get(row.proxy) || newRow(row, choose);
+/** @type {(row: RankingRow, place: Scale, guides: Guides, count: number, state: State, choose: Choose, pin: Choose) => HTMLElement} */
+function rankingRow(row, place, guides, count, state, choose, pin) {
+  const parts = rowOf.get(row.proxy) || newRow(row, choose, pin);
   rowOf.set(row.proxy, parts);
-  const chosen = row.proxy === state.proxy;
-  attribute(parts.line, "class", [row.baseline ? "baseline" : "", chosen ? "chosen" : ""].join(" ").trim());
+  const chosen = row.proxy === state.proxy, pinned = state.pins.includes(row.proxy);
+  attribute(parts.line, "class", [row.baseline ? "baseline" : "", chosen ? "chosen" : "", pinned ? "pinned" : ""].filter(Boolean).join(" "));
   attribute(parts.button, "aria-pressed", chosen);
+  attribute(parts.star, "aria-pressed", pinned);
+  words(parts.star, pinned ? "★" : "☆");
   for (const column of COLUMNS) {
     const cell = parts.cells.get(column.key);
-    if (cell && column.kind in SET) SET[column.kind](cell, row, column, networks, () => setBar(parts.bar, row, place, limits));
+    if (cell && column.kind in SET) SET[column.kind](cell, row, column, count, () => setBar(parts.bar, row, place, guides));
   }
   const marks = marksOf(row), key = marks.join();
   if (parts.marked !== key) parts.marks.replaceChildren(...marks.map((mark) => element("span", { class: `mark ${mark === "verified" ? "good" : ""}`.trim(), title: markText(mark, row.entry) }, mark)));

@@ -1,9 +1,10 @@
 // A proxy against the target, one point per network: colour by width, shape by family.
+/** @type {Frame} */
 const PLOT = { width: 900, height: 470, left: 70, right: 16, top: 12, bottom: 48 };
 
-/** @type {(state: State) => ScatterPoint[] | null} */
-function scatterPoints(state) {
-  const values = measured(state.proxy || "");
+/** @type {(proxy: string, state: State) => ScatterPoint[] | null} */
+function scatterPoints(proxy, state) {
+  const values = measured(proxy);
   if (values === null) return null;
   const target = population[state.target] || [];
   return values
@@ -18,9 +19,13 @@ function scatterPoints(state) {
 
 /** @type {(state: State) => void} */
 function drawScatter(state) {
-  const place = byId("scatter"), about = byId("scatter-about");
+  drawScatterOf(byId("scatter"), byId("scatter-about"), state.proxy, state, PLOT);
+}
+
+/** @type {(place: HTMLElement, about: HTMLElement, proxy: string | null, state: State, frame: Frame) => void} */
+function drawScatterOf(place, about, proxy, state, frame) {
   place.replaceChildren();
-  const points = state.proxy === null ? [] : scatterPoints(state);
+  const points = proxy === null ? [] : scatterPoints(proxy, state);
   if (points === null) {
     about.textContent = "The scorer makes this baseline from the configurations; it has no measurements to draw.";
     return;
@@ -31,13 +36,13 @@ function drawScatter(state) {
   }
   const positive = points.every((point) => point.x > 0);
   const log = positive && (state.log === "auto" ? spread(points) > 30 : state.log === "log");
-  const name = state.proxy || "", entry = entryOf.get(name) || { label: name };
+  const name = proxy || "", entry = entryOf.get(name) || { label: name };
   const direction = entry.higher_means === "better" ? " A larger value predicts a smaller target." : "";
   about.textContent = `${plural(points.length, "network")} of ${state.plotTask}.${log ? " Logarithmic axis." : ""}${state.log === "log" && !positive ? " Not all values are positive, so the axis is linear." : ""}${direction}`;
-  const x = scale(points.map((point) => point.x), PLOT.left, PLOT.width - PLOT.right, log);
-  const y = scale(points.map((point) => point.y), PLOT.height - PLOT.bottom, PLOT.top, false);
-  const picture = svg("svg", { viewBox: `0 0 ${PLOT.width} ${PLOT.height}`, width: PLOT.width, height: PLOT.height, role: "img", tabindex: 0, "aria-label": `${state.proxy} against ${state.target}, ${plural(points.length, "network")} of ${state.plotTask}; left and right arrow go from network to network` });
-  axes(picture, x, y, name, state.target);
+  const x = scale(points.map((point) => point.x), frame.left, frame.width - frame.right, log);
+  const y = scale(points.map((point) => point.y), frame.height - frame.bottom, frame.top, false);
+  const picture = svg("svg", { viewBox: `0 0 ${frame.width} ${frame.height}`, width: frame.width, height: frame.height, role: "img", tabindex: 0, "aria-label": `${name} against ${state.target}, ${plural(points.length, "network")} of ${state.plotTask}; left and right arrow go from network to network` });
+  axes(picture, x, y, name, state.target, frame);
   const widths = population.width || [];
   const colour = widthColours(widths);
   const families = [...new Set(points.map((point) => population.family ? population.family[point.network] : ""))].sort();
@@ -51,7 +56,7 @@ function drawScatter(state) {
     layer.append(point.node);
   }
   picture.append(layer);
-  hover(picture, points, state);
+  hover(picture, points, (point) => describe(point, name, state), frame);
   place.append(scatterLegend(points, widths, colour, families, shapeOf), picture);
 }
 
@@ -62,25 +67,24 @@ function spread(points) {
   return high / low;
 }
 
-/** @type {(picture: SVGElement, x: Scale, y: Scale, xTitle: string, yTitle: string) => void} */
-function axes(picture, x, y, xTitle, yTitle) {
-  const right = PLOT.width - PLOT.right, bottom = PLOT.height - PLOT.bottom;
+/** @type {(picture: SVGElement, x: Scale, y: Scale, xTitle: string, yTitle: string, frame: Frame) => void} */
+function axes(picture, x, y, xTitle, yTitle, frame) {
+  const right = frame.width - frame.right, bottom = frame.height - frame.bottom;
   for (const tick of x.ticks) {
-    picture.append(svg("line", { class: "grid", x1: x(tick), x2: x(tick), y1: PLOT.top, y2: bottom }),
+    picture.append(svg("line", { class: "grid", x1: x(tick), x2: x(tick), y1: frame.top, y2: bottom }),
       svg("text", { x: x(tick), y: bottom + 17, "text-anchor": "middle" }, short(tick)));
   }
   for (const tick of y.ticks) {
-    picture.append(svg("line", { class: "grid", x1: PLOT.left, x2: right, y1: y(tick), y2: y(tick) }),
-      svg("text", { x: PLOT.left - 7, y: y(tick) + 4, "text-anchor": "end" }, short(tick)));
+    picture.append(svg("line", { class: "grid", x1: frame.left, x2: right, y1: y(tick), y2: y(tick) }),
+      svg("text", { x: frame.left - 7, y: y(tick) + 4, "text-anchor": "end" }, short(tick)));
   }
-  const most = Math.floor((right - PLOT.left) / 7);
-  const title = xTitle.length > most ? `${xTitle.slice(0, most - 1)}…` : xTitle;
-  picture.append(svg("text", { class: "strong", x: (PLOT.left + right) / 2, y: PLOT.height - 8, "text-anchor": "middle" }, title),
-    svg("text", { class: "strong", transform: `translate(15,${(PLOT.top + bottom) / 2}) rotate(-90)`, "text-anchor": "middle" }, yTitle));
+  const most = Math.floor((right - frame.left) / 7);
+  picture.append(svg("text", { class: "strong", x: (frame.left + right) / 2, y: frame.height - 8, "text-anchor": "middle" }, shortened(xTitle, most)),
+    svg("text", { class: "strong", transform: `translate(15,${(frame.top + bottom) / 2}) rotate(-90)`, "text-anchor": "middle" }, yTitle));
 }
 
-/** @type {(picture: SVGElement, points: ScatterPoint[], state: State) => void} */
-function hover(picture, points, state) {
+/** @type {(picture: SVGElement, points: ScatterPoint[], tell: (point: ScatterPoint) => string, frame: Frame) => void} */
+function hover(picture, points, tell, frame) {
   /** @type {ScatterPoint | null} */
   let near = null;
   const leave = () => {
@@ -99,14 +103,14 @@ function hover(picture, points, state) {
   picture.addEventListener("pointerleave", leave);
   picture.addEventListener("pointermove", (event) => {
     const box = picture.getBoundingClientRect();
-    const px = ((event.clientX - box.left) / box.width) * PLOT.width, py = ((event.clientY - box.top) / box.height) * PLOT.height;
+    const px = ((event.clientX - box.left) / box.width) * frame.width, py = ((event.clientY - box.top) / box.height) * frame.height;
     let best = null, distance = 400;
     for (const point of points) {
       const squared = (point.px - px) ** 2 + (point.py - py) ** 2;
       if (squared < distance) { distance = squared; best = point; }
     }
     mark(best);
-    if (near) showTip(describe(near, state), event.clientX, event.clientY);
+    if (near) showTip(tell(near), event.clientX, event.clientY);
   });
   picture.addEventListener("blur", leave);
   picture.addEventListener("keydown", (event) => {
@@ -118,13 +122,13 @@ function hover(picture, points, state) {
     const point = ordered[to];
     mark(point);
     const box = point.node.getBoundingClientRect();
-    showTip(describe(point, state), box.right, box.top);
+    showTip(tell(point), box.right, box.top);
   });
 }
 
-/** @type {(point: ScatterPoint, state: State) => string} */
-function describe(point, state) {
-  const lines = [`${state.proxy}: ${brief(point.x)}${typeof point.error === "number" ? ` ± ${short(point.error)}` : ""}`, `${state.target}: ${brief(point.y)}`];
+/** @type {(point: ScatterPoint, proxy: string, state: State) => string} */
+function describe(point, proxy, state) {
+  const lines = [`${proxy}: ${brief(point.x)}${typeof point.error === "number" ? ` ± ${short(point.error)}` : ""}`, `${state.target}: ${brief(point.y)}`];
   for (const name of ["family", "width", ...board.axes, "seed", "parameters", "train_error", "test_error", "status"]) {
     if (population[name] && !lines.some((line) => line.startsWith(`${name}: `))) lines.push(`${name}: ${brief(population[name][point.network])}`);
   }

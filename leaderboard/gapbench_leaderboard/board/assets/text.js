@@ -36,3 +36,19 @@ function interval(low, high) {
 }
 
 const BASELINE_ABOUT = "Baselines, not ranked: known without any proxy, or made from the target (noisy_oracle). A proxy should beat them either way up: -0.2 is 0.2 for the reverse.";
+const ORACLE = "hyperparameter_oracle";
+const HEADLINE = "tau";
+
+// A long name without its middle, in which names with options are alike least at their ends.
+/** @type {(name: string, most: number) => string} */
+function shortened(name, most) {
+  const characters = [...name];
+  if (characters.length <= most) return name;
+  const end = Math.floor((most - 1) / 2), start = most - 1 - end;
+  return `${characters.slice(0, start).join("")}…${characters.slice(-end).join("")}`;
+}
+
+/** @type {(p: number) => string} */
+function pText(p) {
+  return p < 0.001 ? "p < 0.001" : `p = ${rounded(p)}`;
+}

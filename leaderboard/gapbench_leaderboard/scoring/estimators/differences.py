@@ -11,6 +11,8 @@ from gapbench_leaderboard.scoring.pairwise import paired_difference
 from gapbench_leaderboard.scoring.registry import Estimator, for_all_proxies
 from gapbench_leaderboard.scoring.rows import Rows
 from gapbench_leaderboard.scoring.scope import Scope
+from gapbench_leaderboard.statistics.intervals import two_sided_p
+from gapbench_leaderboard.statistics.rank_sets import REACH
 
 DIFFERENCE = Estimator(
     "tau_minus",
@@ -18,13 +20,19 @@ DIFFERENCE = Estimator(
     interval="confidence",
     each="proxy",
 )
+DIFFERENCE_P = Estimator(
+    "tau_minus_p",
+    "Two-sided p-value that the headline is that of another proxy, on the networks that both measured; of this "
+    "pair alone.",
+    each="proxy",
+)
 
 
-@for_all_proxies(DIFFERENCE, position=30)
+@for_all_proxies(DIFFERENCE, DIFFERENCE_P, position=30)
 def difference_rows(rows: Rows, data: ScoringData) -> None:
-    """Paired difference of the headlines of every two proxies (`tau_minus:<other>`), over all tasks.
+    """Paired difference of the headlines of every two proxies (`tau_minus:<other>`) with its p, over all tasks.
 
-    One row per pair, under the proxy that comes first in the table; on the networks that both measured.
+    One row of each per pair, under the proxy that comes first in the table; on the networks that both measured.
     """
     studies = data.studies
     scope = Scope()
@@ -32,7 +40,7 @@ def difference_rows(rows: Rows, data: ScoringData) -> None:
     for first, second in combinations(data.proxies, 2):
         difference = paired_difference(studies, first, second, scope)
         if np.isfinite(difference[0]):
-            models = studies.common(first, second)
+            models, signs = studies.common(first, second), studies.signs(first, scope, second)
             rows.add_coefficient(
                 first,
                 f"{DIFFERENCE.name}:{second}",
@@ -41,5 +49,8 @@ def difference_rows(rows: Rows, data: ScoringData) -> None:
                 scope,
                 sampling,
                 bounded=False,
-                signs=studies.signs(first, scope, second),
+                signs=signs,
             )
+            p = float(two_sided_p(difference, sampling, REACH, signs))
+            if np.isfinite(p):
+                rows.add(first, f"{DIFFERENCE_P.name}:{second}", p, models, scope)

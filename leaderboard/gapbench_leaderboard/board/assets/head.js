@@ -1,0 +1,118 @@
+// The head: the question, which networks answer it, and the verdict.
+const TARGETS = new Map([["gap", "test error minus training error"], ["loss_gap", "test loss minus training loss"], ["test_error", "the error on test data"], ["gap_noisy", "test error minus training error, both under the same label noise"]]);
+const MOST_NAMES = 6;
+
+function drawHeader() {
+  const suite = board.suite;
+  byId("title").textContent = `gapbench board: ${suite.name || ""} ${suite.version === undefined || suite.version === null ? "" : `version ${suite.version}`}`.trim();
+  byId("summary").textContent = suite.summary || "";
+  const counts = new Map();
+  for (const status of population.status) counts.set(status, (counts.get(status) || 0) + 1);
+  const planned = suite.planned ? ` of ${suite.planned} planned` : "";
+  byId("made-with").hidden = !(suite.made_with || []).length;
+  byId("made-with").textContent = `Made with ${(suite.made_with || []).join("; ")}.`;
+  byId("facts").textContent = `${planned ? `${population.cell.length}${planned} networks` : plural(population.cell.length, "network")} (${[...counts].map(([status, count]) => `${count} ${status}`).join(", ")}); ${plural(board.tasks.length, "task")}, ${board.families.length === 1 ? "1 family" : `${board.families.length} families`}, ${board.proxies.length} proxies and baselines${suite.samples ? `; proxies see ${suite.samples} training examples` : ""}.`;
+  const known = suite.population;
+  byId("population").hidden = !known;
+  if (known) byId("population").textContent = `Population ${known.fingerprint}: ${known.words}${known.date ? `, ${known.date.slice(0, 10)}` : ""}.`;
+  byId("notes").hidden = !board.notes.length;
+  for (const note of board.notes) byId("notes").append(element("li", {}, note));
+  drawDecides();
+}
+
+// What differences the population can show, and which of its gates it fails.
+function drawDecides() {
+  const { resolution, gates, target } = board.decision;
+  const said = [];
+  const smallest = resolution.smallest_difference, half = resolution.half_width;
+  if (typeof smallest === "number") said.push(`Two taus that differ by less than ${rounded(smallest, 2)} cannot be told apart here${typeof half === "number" ? `; a typical interval is ± ${rounded(half, 2)}` : ""}${board.targets.length > 1 ? ` (${target})` : ""}.`);
+  const failed = gates.filter((gate) => gate.passed === false).map((gate) => gate.name);
+  byId("decides").hidden = !said.length && !failed.length;
+  byId("decides").replaceChildren(...said.map((text) => `${text} `), ...(failed.length ? [`Of what a population should meet, this one misses: ${failed.join(", ")}. `] : []), element("a", { href: "#decision-title", onclick: toDecision }, "What it can decide"), ".");
+}
+
+// The fragment holds the view, so that no link within the page may replace it.
+/** @type {(event: Event) => void} */
+function toDecision(event) {
+  event.preventDefault();
+  goTo("decision-title");
+}
+
+// To a heading, which its section opens for.
+/** @type {(id: string) => void} */
+function goTo(id) {
+  const heading = byId(id), fold = /** @type {HTMLDetailsElement | null} */ (heading.closest("details.fold"));
+  if (fold) fold.open = true;
+  heading.focus({ preventScroll: true });
+  heading.scrollIntoView();
+}
+
+/** @type {(state: State, choose: Choose) => void} */
+function drawVerdict(state, choose) {
+  const about = TARGETS.get(state.target);
+  byId("question").replaceChildren("A ", element("b", {}, "proxy"), " is a number computed from a trained network and its training data that claims to predict the ", element("b", {}, state.target), `${about ? `, ${about}` : ""}. `, element("b", {}, "Tau"), ` is its rank correlation with the ${state.target} among networks of one family that learned from the same data, averaged over families and tasks: 1 is a perfect order, 0 none, below 0 a reversed one.`);
+  const rows = sortedRanking(ranking(state.target, "", "").filter((row) => !row.baseline), { sort: "rank", reverse: false });
+  byId("verdict").replaceChildren(...[bestLine(rows, choose), oracleLine(state, rows, choose), sizeLine(state, rows, choose), withinLine(state, rows, choose)].flatMap((line) => (line ? [element("li", {}, ...line)] : [])));
+}
+
+/** @type {(rows: RankingRow[], choose: Choose) => Child[]} */
+function bestLine(rows, choose) {
+  const inRank = rows.filter((row) => row.rank !== null);
+  if (!inRank.length) return [element("b", {}, "No proxy could be ranked.")];
+  const first = inRank[0];
+  const lead = [" ", nameButton(first.proxy, choose), ` has tau ${rounded(first.tau)} ${interval(first.low, first.high)}, ${rankWords(first)}. `];
+  if (inRank.length === 1) return [element("b", {}, "One proxy is ranked:"), ...lead];
+  if (undecided(inRank)) return [element("b", {}, `No two of ${inRank.length} proxies can be told apart:`), " no difference is significant, so any may be the best. In front:", ...lead];
+  const best = inRank.filter((row) => row.rankLow === 1);
+  return [element("b", {}, "In front:"), ...lead, `${best.length} of ${inRank.length} may be the best: `, ...nameButtons(best.map((row) => row.proxy), choose), "."];
+}
+
+/** @type {(row: RankingRow) => string} */
+function rankWords(row) {
+  return row.rankLow === null || row.rankHigh === null ? `rank ${row.rank}` : row.rankLow === row.rankHigh ? `rank ${row.rank}, certain` : `rank ${row.rank}, between ${row.rankLow} and ${row.rankHigh}`;
+}
+
+/** @type {(state: State, rows: RankingRow[], choose: Choose) => Child[] | null} */
+function oracleLine(state, rows, choose) {
+  const tau = tauOf(state.target, ORACLE);
+  return tested(state, rows, "beats_oracle", ["beats the hyper-parameter oracle", "beat the hyper-parameter oracle"], ` (tau ${tau}; it knows the settings of each network, not its weights)`, choose);
+}
+
+/** @type {(state: State, rows: RankingRow[], choose: Choose) => Child[] | null} */
+function sizeLine(state, rows, choose) {
+  return tested(state, rows, "beats_size", ["beats the number of parameters", "beat the number of parameters"], ` (tau ${tauOf(state.target, "parameter_count")}) either way up`, choose);
+}
+
+/** @type {(state: State, rows: RankingRow[], choose: Choose) => Child[] | null} */
+function withinLine(state, rows, choose) {
+  return tested(state, rows, "survives_within", ["is borne out", "are borne out"], " among networks of equal width", choose);
+}
+
+/** @type {(target: string, proxy: string) => string} */
+function tauOf(target, proxy) {
+  const index = scope(target, "", "");
+  return `${rounded(score(index, HEADLINE, proxy))} ${interval(score(index, HEADLINE, proxy, "low"), score(index, HEADLINE, proxy, "high"))}`.trim();
+}
+
+// Which proxies pass a test; nothing where it was not made.
+/** @type {(state: State, rows: RankingRow[], estimator: string, verbs: [string, string], about: string, choose: Choose) => Child[] | null} */
+function tested(state, rows, estimator, [one, many], about, choose) {
+  const index = scope(state.target, "", "");
+  const made = rows.filter((row) => score(index, estimator, row.proxy) !== null);
+  if (!made.length) return null;
+  const passed = made.filter((row) => score(index, estimator, row.proxy) === 1).map((row) => row.proxy);
+  if (!passed.length) return [element("b", {}, `None of ${made.length} ${one}`), `${about}.`];
+  return [element("b", {}, `${passed.length} of ${made.length} ${passed.length === 1 ? one : many}`), `${about}: `, ...nameButtons(passed, choose), "."];
+}
+
+/** @type {(proxy: string, choose: Choose) => HTMLElement} */
+function nameButton(proxy, choose) {
+  return element("button", { type: "button", class: "link", "data-focus": `verdict:${proxy}`, onclick: () => choose(proxy) }, shortened(proxy, 44));
+}
+
+/** @type {(proxies: string[], choose: Choose) => Child[]} */
+function nameButtons(proxies, choose) {
+  const shown = proxies.length > MOST_NAMES + 1 ? proxies.slice(0, MOST_NAMES) : proxies;
+  const listed = shown.flatMap((proxy, k) => [k ? ", " : "", nameButton(proxy, choose)]);
+  return shown.length < proxies.length ? [...listed, ` and ${proxies.length - shown.length} more`] : listed;
+}

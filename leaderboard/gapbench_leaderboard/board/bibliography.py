@@ -1,0 +1,256 @@
+"""The sources that an entry's reference names: links, and BibTeX."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from gapbench_leaderboard.board.content import SourceSaid
+
+
+@dataclass(frozen=True)
+class Source:
+    """A publication that references name by their authors and year."""
+
+    cited: str
+    """As references cite it, such as "Jiang et al. 2020"."""
+    kind: str
+    """Of the BibTeX entry."""
+    author: str
+    title: str
+    year: int
+    fields: tuple[tuple[str, str], ...]
+    """Further BibTeX fields."""
+    arxiv: str = ""
+    doi: str = ""
+
+
+def _paper(cited: str, author: str, title: str, year: int, venue: str, arxiv: str) -> Source:
+    return Source(cited, "inproceedings", author, title, year, (("booktitle", venue),), arxiv)
+
+
+ICLR, ICML, NEURIPS = (
+    "International Conference on Learning Representations",
+    "International Conference on Machine Learning",
+    "Advances in Neural Information Processing Systems",
+)
+SOURCES = (
+    _paper(
+        "Jiang et al. 2020",
+        "Jiang, Yiding and Neyshabur, Behnam and Mobahi, Hossein and Krishnan, Dilip and Bengio, Samy",
+        "Fantastic Generalization Measures and Where to Find Them",
+        2020,
+        ICLR,
+        "1912.02178",
+    ),
+    _paper(
+        "Keskar et al. 2017",
+        "Keskar, Nitish Shirish and Mudigere, Dheevatsa and Nocedal, Jorge and Smelyanskiy, Mikhail and "
+        "Tang, Ping Tak Peter",
+        "On Large-Batch Training for Deep Learning: Generalization Gap and Sharp Minima",
+        2017,
+        ICLR,
+        "1609.04836",
+    ),
+    _paper(
+        "Foret et al. 2021",
+        "Foret, Pierre and Kleiner, Ariel and Mobahi, Hossein and Neyshabur, Behnam",
+        "Sharpness-Aware Minimization for Efficiently Improving Generalization",
+        2021,
+        ICLR,
+        "2010.01412",
+    ),
+    _paper(
+        "Kwon et al. 2021",
+        "Kwon, Jungmin and Kim, Jeongseop and Park, Hyunseo and Choi, In Kwon",
+        "{ASAM}: Adaptive Sharpness-Aware Minimization for Scale-Invariant Learning of Deep Neural Networks",
+        2021,
+        ICML,
+        "2102.11600",
+    ),
+    _paper(
+        "Andriushchenko et al. 2023",
+        'Andriushchenko, Maksym and Croce, Francesco and M{\\"u}ller, Maximilian and Hein, Matthias and '
+        "Flammarion, Nicolas",
+        "A Modern Look at the Relationship between Sharpness and Generalization",
+        2023,
+        ICML,
+        "2302.07011",
+    ),
+    _paper(
+        "Bartlett, Foster and Telgarsky 2017",
+        "Bartlett, Peter L. and Foster, Dylan J. and Telgarsky, Matus J.",
+        "Spectrally-normalized margin bounds for neural networks",
+        2017,
+        NEURIPS,
+        "1706.08498",
+    ),
+    Source(
+        "Nagarajan and Kolter 2019",
+        "misc",
+        "Nagarajan, Vaishnavh and Kolter, J. Zico",
+        "Generalization in Deep Networks: The Role of Distance from Initialization",
+        2019,
+        (),
+        "1901.01672",
+    ),
+    _paper(
+        "Dziugaite et al. 2020",
+        "Dziugaite, Gintare Karolina and Drouin, Alexandre and Neal, Brady and Rajkumar, Nitarshan and "
+        "Caballero, Ethan and Wang, Linbo and Mitliagkas, Ioannis and Roy, Daniel M.",
+        "In Search of Robust Measures of Generalization",
+        2020,
+        NEURIPS,
+        "2010.11924",
+    ),
+    _paper(
+        "Tsuzuku et al. 2020",
+        "Tsuzuku, Yusuke and Sato, Issei and Sugiyama, Masashi",
+        "Normalized Flat Minima: Exploring Scale Invariant Definition of Flat Minima for Neural Networks Using "
+        "{PAC-Bayesian} Analysis",
+        2020,
+        ICML,
+        "1901.04653",
+    ),
+    _paper(
+        "da Silva and Dangel 2025",
+        "da Silva, Marvin F. and Dangel, Felix and Oore, Sageev",
+        "Hide \\& Seek: Transformer Symmetries Obscure Sharpness \\& Riemannian Geometry Finds It",
+        2025,
+        ICML,
+        "2505.05409",
+    ),
+    Source(
+        "Sagun et al. 2017",
+        "misc",
+        "Sagun, Levent and Evci, Utku and G{\\\"u}ney, V. U{\\u g}ur and Dauphin, Yann and Bottou, L{\\'e}on",
+        "Empirical Analysis of the {H}essian of Over-Parametrized Neural Networks",
+        2017,
+        (),
+        "1706.04454",
+    ),
+    Source(
+        "Hutchinson 1990",
+        "article",
+        "Hutchinson, M. F.",
+        "A stochastic estimator of the trace of the influence matrix for {L}aplacian smoothing splines",
+        1990,
+        (
+            ("journal", "Communications in Statistics - Simulation and Computation"),
+            ("volume", "19"),
+            ("number", "2"),
+            ("pages", "433--450"),
+        ),
+        doi="10.1080/03610919008812866",
+    ),
+    Source(
+        "Lanczos 1950",
+        "article",
+        "Lanczos, Cornelius",
+        "An iteration method for the solution of the eigenvalue problem of linear differential and integral "
+        "operators",
+        1950,
+        (
+            ("journal", "Journal of Research of the National Bureau of Standards"),
+            ("volume", "45"),
+            ("number", "4"),
+            ("pages", "255--282"),
+        ),
+        doi="10.6028/jres.045.026",
+    ),
+    Source(
+        "Kempf and Ness 1979",
+        "incollection",
+        "Kempf, George and Ness, Linda",
+        "The length of vectors in representation spaces",
+        1979,
+        (
+            ("booktitle", "Algebraic Geometry"),
+            ("series", "Lecture Notes in Mathematics"),
+            ("volume", "732"),
+            ("pages", "233--243"),
+            ("publisher", "Springer"),
+        ),
+        doi="10.1007/BFb0066647",
+    ),
+)
+"""Those that the proxies of gapbench cite."""
+
+_ARXIV = re.compile(
+    r"(?i:\barxiv[: ]\s?|\bhttps?://arxiv\.org/(?:abs|pdf)/)(?P<arxiv>\d{4}\.\d{4,5})(?:v\d+)?"
+)
+_DOI = re.compile(r"(?i:\bdoi[: ]\s?|\bhttps?://(?:dx\.)?doi\.org/)(?P<doi>10\.\d{4,9}/[^\s,;\"<>{}\\]+)")
+_WEB = re.compile(r"\bhttps?://[^\s,;\"<>{}\\]+")
+
+
+def sources_of(reference: str | None) -> list[SourceSaid]:
+    """The publications that a reference names, in the order of the text.
+
+    Args:
+        reference: free text; an arXiv number, a DOI or an address of the web is found in it, and so is what
+            `SOURCES` lists.
+
+    Returns:
+        For each the part of the text that names it, where it is to be read (only http and https), and its BibTeX.
+    """
+    text = str(reference or "")
+    found: list[tuple[int, SourceSaid]] = []
+    taken: list[tuple[int, int]] = []
+
+    def add(start: int, end: int, said: SourceSaid) -> None:
+        if all(end <= first or last <= start for first, last in taken):
+            taken.append((start, end))
+            found.append((start, said))
+
+    for match in _ARXIV.finditer(text):
+        add(*match.span(), _numbered(match.group(), text, arxiv=match["arxiv"]))
+    for match in _DOI.finditer(text):
+        whole, doi = match.group().rstrip(".)"), match["doi"].rstrip(".)")
+        add(match.start(), match.start() + len(whole), _numbered(whole, text, doi=doi))
+    for match in _WEB.finditer(text):
+        address = match.group().rstrip(".)")
+        add(
+            match.start(), match.start() + len(address), _unknown(address, text, address, (("url", address),))
+        )
+    for source in SOURCES:
+        start = text.find(source.cited)
+        if start >= 0:
+            add(start, start + len(source.cited), _known(source.cited, source))
+    return [said for _, said in sorted(found, key=lambda pair: pair[0])]
+
+
+def _numbered(part: str, text: str, arxiv: str = "", doi: str = "") -> SourceSaid:
+    for source in SOURCES:
+        if (arxiv and source.arxiv == arxiv) or (doi and source.doi.lower() == doi.lower()):
+            return _known(part, source)
+    fields = (("eprint", arxiv), ("archiveprefix", "arXiv")) if arxiv else (("doi", doi),)
+    return _unknown(part, text, _address(arxiv, doi), fields)
+
+
+def _known(part: str, source: Source) -> SourceSaid:
+    fields = [("author", source.author), ("title", source.title), *source.fields, ("year", str(source.year))]
+    if source.arxiv:
+        fields += [("eprint", source.arxiv), ("archiveprefix", "arXiv")]
+    if source.doi:
+        fields.append(("doi", source.doi))
+    key = re.sub(r"\W+", "", source.author.partition(",")[0]).lower() + str(source.year)
+    return {
+        "text": part,
+        "url": _address(source.arxiv, source.doi),
+        "bibtex": _bibtex(source.kind, key, fields),
+    }
+
+
+def _unknown(part: str, text: str, address: str, fields: tuple[tuple[str, str], ...]) -> SourceSaid:
+    key = re.sub(r"\W+", "-", part.partition("://")[2] or part).strip("-").lower()
+    note = ("note", re.sub(r"([\\{}$&#_%~^])", r"\\\1{}", " ".join(text.split())))
+    return {"text": part, "url": address, "bibtex": _bibtex("misc", key, [*fields, note])}
+
+
+def _address(arxiv: str, doi: str) -> str:
+    return f"https://arxiv.org/abs/{arxiv}" if arxiv else f"https://doi.org/{doi}"
+
+
+def _bibtex(kind: str, key: str, fields: list[tuple[str, str]]) -> str:
+    lines = "".join(f"  {name} = {{{value}}},\n" for name, value in fields)
+    return f"@{kind}{{{key},\n{lines}}}\n"
