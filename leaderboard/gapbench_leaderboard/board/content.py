@@ -166,6 +166,23 @@ class PageHeatMap(TypedDict):
     single_tasks: bool
 
 
+class PageTest(TypedDict):
+    """A test whose outcome the head of the page tells; see `board.verdicts.HEAD`."""
+
+    estimator: str
+    one: str
+    many: str
+    about: str
+    against: NotRequired[str]
+
+
+class PageDifference(TypedDict):
+    """The estimators of the difference of two proxies: `<estimator>:<other>`."""
+
+    value: str
+    p: str
+
+
 class Agreement(TypedDict):
     """See `board.agreement`."""
 
@@ -237,6 +254,9 @@ class Content(TypedDict):
     marks: list[PageMark]
     heat_maps: list[PageHeatMap]
     meanings: dict[str, str]
+    tests: list[PageTest]
+    difference: PageDifference
+    oracle: str
     proxies: list[BoardEntry]
     agreement: Agreement
     decision: DecisionSaid

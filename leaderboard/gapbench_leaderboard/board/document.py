@@ -28,8 +28,10 @@ from gapbench_leaderboard.board.invariances import invariance_mark
 from gapbench_leaderboard.board.marks import page_marks
 from gapbench_leaderboard.board.numbers import plain_cells, plain_members, plain_text
 from gapbench_leaderboard.board.standing import standing
-from gapbench_leaderboard.board.verdicts import invariance_verdict, verdicts
+from gapbench_leaderboard.board.verdicts import HEAD, invariance_verdict, verdicts
 from gapbench_leaderboard.scores import BASELINES, MEASURED_BASELINES, PopulationDecision
+from gapbench_leaderboard.scoring.baselines import HYPERPARAMETER_ORACLE
+from gapbench_leaderboard.scoring.estimators.differences import DIFFERENCE, DIFFERENCE_P
 
 FORMAT = 1
 EXACT_IN_SCRIPTS = 2**53 - 1
@@ -64,8 +66,9 @@ def document(
     Returns:
         `format`, `suite`, `notes`, `axes`, `problem` (those that change the data), `targets`, `tasks`, `families`;
         how the page shows estimators (`columns`, `marks`, `heat_maps`, `meanings`: see `board.columns` and
-        `board.marks`); `proxies`, the entries: what was measured, under which label, with which options;
-        `agreement`; `decision`: what the population can decide; and the tables.
+        `board.marks`; `tests`, `difference`, `oracle`: whose outcomes the head tells, and what names the difference
+        of two proxies and the oracle); `proxies`, the entries: what was measured, under which label, with which
+        options; `agreement`; `decision`: what the population can decide; and the tables.
     """
     described = proxy_entries(measurements, scores, entries)
     audited = {} if audit is None else {plain_text(label): rows for label, rows in audit["proxies"].items()}
@@ -104,6 +107,9 @@ def document(
         "marks": page_marks(),
         "heat_maps": heat_maps(),
         "meanings": meanings_of_estimators(),
+        "tests": list(HEAD),
+        "difference": {"value": DIFFERENCE.name, "p": DIFFERENCE_P.name},
+        "oracle": HYPERPARAMETER_ORACLE,
         "proxies": described,
         "agreement": agreement(population, measurements, described, problem),
         "decision": decision_of(population, scores, axes, problem, suite, decision),

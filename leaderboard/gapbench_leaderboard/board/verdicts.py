@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
-from gapbench_leaderboard.board.content import BoardAudit
+from gapbench_leaderboard.board.content import BoardAudit, PageTest
+from gapbench_leaderboard.scoring.baselines import HYPERPARAMETER_ORACLE
 
 SAID = {
     "beats_size": ("beats size, either way up", "does not beat size either way up"),
@@ -16,6 +17,30 @@ SAID = {
     "repeatable": ("repeatable", "not shown to be repeatable"),
 }
 """Estimator of `scoring.estimators.verdicts` -> what is said where the test succeeds, and where it does not."""
+
+HEAD: tuple[PageTest, ...] = (
+    {
+        "estimator": "beats_oracle",
+        "one": "beats the hyper-parameter oracle",
+        "many": "beat the hyper-parameter oracle",
+        "about": "it knows the settings of each network, not its weights",
+        "against": HYPERPARAMETER_ORACLE,
+    },
+    {
+        "estimator": "beats_size",
+        "one": "beats the number of parameters",
+        "many": "beat the number of parameters",
+        "about": "either way up",
+        "against": "parameter_count",
+    },
+    {
+        "estimator": "survives_within",
+        "one": "is borne out",
+        "many": "are borne out",
+        "about": "among networks of equal width",
+    },
+)
+"""The tests that the head of the page tells the outcome of; `against`: whose headline stands beside it."""
 
 
 def verdicts(scores: pd.DataFrame, target: str) -> dict[str, list[str]]:

@@ -95,6 +95,15 @@ interface HeatMap {
   single_tasks: boolean;
 }
 
+/** A test that the head tells the outcome of (verdicts.py). */
+interface Test {
+  estimator: string;
+  one: string;
+  many: string;
+  about: string;
+  against?: string;
+}
+
 interface Suite {
   name?: string;
   version?: Cell;
@@ -139,6 +148,9 @@ interface Board {
   marks: (SaidMark | ScoredMark)[];
   heat_maps: HeatMap[];
   meanings: Record<string, string>;
+  tests: Test[];
+  difference: { value: string; p: string };
+  oracle: string;
   proxies: Entry[];
   agreement: { proxies: string[]; tau: (number | null)[][] };
   decision: Decision;

@@ -28,13 +28,13 @@ function drawCompare(state) {
 function differenceOf(target, first, second) {
   const index = scope(target, "", "");
   for (const [one, other, sign] of /** @type {[string, string, number][]} */ ([[first, second, 1], [second, first, -1]])) {
-    const row = scoreRow(index, `tau_minus:${other}`, one);
+    const row = scoreRow(index, `${board.difference.value}:${other}`, one);
     const value = row < 0 ? null : scores.value[row];
     if (value === null) continue;
     const [low, high] = sign > 0 ? [scores.low[row], scores.high[row]] : [scores.high[row], scores.low[row]];
     /** @type {(limit: number | null) => number | null} */
     const turned = (limit) => (limit === null ? null : sign * limit);
-    return { value: sign * value, low: turned(low), high: turned(high), p: score(index, `tau_minus_p:${other}`, one), networks: scores.models[row] };
+    return { value: sign * value, low: turned(low), high: turned(high), p: score(index, `${board.difference.p}:${other}`, one), networks: scores.models[row] };
   }
   return null;
 }

@@ -52,7 +52,7 @@ function drawVerdict(state, choose) {
   const about = TARGETS.get(state.target);
   byId("question").replaceChildren("A ", element("b", {}, "proxy"), " is a number computed from a trained network and its training data that claims to predict the ", element("b", {}, state.target), `${about ? `, ${about}` : ""}. `, element("b", {}, "Tau"), ` is its rank correlation with the ${state.target} among networks of one family that learned from the same data, averaged over families and tasks: 1 is a perfect order, 0 none, below 0 a reversed one.`);
   const rows = sortedRanking(ranking(state.target, "", "").filter((row) => !row.baseline), { sort: "rank", reverse: false });
-  byId("verdict").replaceChildren(...[bestLine(rows, choose), oracleLine(state, rows, choose), sizeLine(state, rows, choose), withinLine(state, rows, choose)].flatMap((line) => (line ? [element("li", {}, ...line)] : [])));
+  byId("verdict").replaceChildren(...[bestLine(rows, choose), ...board.tests.map((test) => testLine(state, rows, test, choose))].flatMap((line) => (line ? [element("li", {}, ...line)] : [])));
 }
 
 /** @type {(rows: RankingRow[], choose: Choose) => Child[]} */
@@ -72,22 +72,6 @@ function rankWords(row) {
   return row.rankLow === null || row.rankHigh === null ? `rank ${row.rank}` : row.rankLow === row.rankHigh ? `rank ${row.rank}, certain` : `rank ${row.rank}, between ${row.rankLow} and ${row.rankHigh}`;
 }
 
-/** @type {(state: State, rows: RankingRow[], choose: Choose) => Child[] | null} */
-function oracleLine(state, rows, choose) {
-  const tau = tauOf(state.target, ORACLE);
-  return tested(state, rows, "beats_oracle", ["beats the hyper-parameter oracle", "beat the hyper-parameter oracle"], ` (tau ${tau}; it knows the settings of each network, not its weights)`, choose);
-}
-
-/** @type {(state: State, rows: RankingRow[], choose: Choose) => Child[] | null} */
-function sizeLine(state, rows, choose) {
-  return tested(state, rows, "beats_size", ["beats the number of parameters", "beat the number of parameters"], ` (tau ${tauOf(state.target, "parameter_count")}) either way up`, choose);
-}
-
-/** @type {(state: State, rows: RankingRow[], choose: Choose) => Child[] | null} */
-function withinLine(state, rows, choose) {
-  return tested(state, rows, "survives_within", ["is borne out", "are borne out"], " among networks of equal width", choose);
-}
-
 /** @type {(target: string, proxy: string) => string} */
 function tauOf(target, proxy) {
   const index = scope(target, "", "");
@@ -95,14 +79,15 @@ function tauOf(target, proxy) {
 }
 
 // Which proxies pass a test; nothing where it was not made.
-/** @type {(state: State, rows: RankingRow[], estimator: string, verbs: [string, string], about: string, choose: Choose) => Child[] | null} */
-function tested(state, rows, estimator, [one, many], about, choose) {
+/** @type {(state: State, rows: RankingRow[], test: Test, choose: Choose) => Child[] | null} */
+function testLine(state, rows, test, choose) {
   const index = scope(state.target, "", "");
-  const made = rows.filter((row) => score(index, estimator, row.proxy) !== null);
+  const made = rows.filter((row) => score(index, test.estimator, row.proxy) !== null);
   if (!made.length) return null;
-  const passed = made.filter((row) => score(index, estimator, row.proxy) === 1).map((row) => row.proxy);
-  if (!passed.length) return [element("b", {}, `None of ${made.length} ${one}`), `${about}.`];
-  return [element("b", {}, `${passed.length} of ${made.length} ${passed.length === 1 ? one : many}`), `${about}: `, ...nameButtons(passed, choose), "."];
+  const passed = made.filter((row) => score(index, test.estimator, row.proxy) === 1).map((row) => row.proxy);
+  const about = test.against ? ` (tau ${tauOf(state.target, test.against)}; ${test.about})` : ` ${test.about}`;
+  if (!passed.length) return [element("b", {}, `None of ${made.length} ${test.one}`), `${about}.`];
+  return [element("b", {}, `${passed.length} of ${made.length} ${passed.length === 1 ? test.one : test.many}`), `${about}: `, ...nameButtons(passed, choose), "."];
 }
 
 /** @type {(proxy: string, choose: Choose) => HTMLElement} */

@@ -71,7 +71,7 @@ function shownRows(state) {
 // What a ranking's bars are read against: the ceilings, and the oracle.
 /** @type {(state: State) => Guides} */
 function guidesOf(state) {
-  return { ceilings: ceilings(state.target, state.task, state.family), oracle: score(scope(state.target, state.task, state.family), HEADLINE, ORACLE) };
+  return { ceilings: ceilings(state.target, state.task, state.family), oracle: score(scope(state.target, state.task, state.family), HEADLINE, board.oracle) };
 }
 
 /** @type {(rows: RankingRow[], guides: Guides) => Scale} */

@@ -36,7 +36,6 @@ function interval(low, high) {
 }
 
 const BASELINE_ABOUT = "Baselines, not ranked: known without any proxy, or made from the target (noisy_oracle). A proxy should beat them either way up: -0.2 is 0.2 for the reverse.";
-const ORACLE = "hyperparameter_oracle";
 const HEADLINE = "tau";
 
 // A long name without its middle, in which names with options are alike least at their ends.
