@@ -181,6 +181,7 @@ def setup_of(
         workers=max(1, workers),
         stacks=stacks,
         arithmetic=arithmetic(device),
+        record=suite.record,
     )
 
 

@@ -12,6 +12,7 @@ from gapbench.population.jobs import Setup, TrainJob, cell_of, failed_cell
 from gapbench.population.network import untrained
 from gapbench.runs.records import TrainedCell
 from gapbench_base.errors import DiskFull, GapbenchError
+from gapbench_base.json_values import plain
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -30,7 +31,7 @@ def train_cell(setup: Setup, job: TrainJob) -> TrainedCell:
         task = task_of(job.configuration, setup.data_dir)
         model = untrained(job.configuration, job.seed, task)
         initial = state_of(model)
-        trained = train(model, task, job.configuration.training, job.seed, setup.device)
+        trained = train(model, task, job.configuration.training, job.seed, setup.device, setup.record)
     except DiskFull:
         raise
     except Exception as error:  # whatever a network does is a result of this cell, with its reason
@@ -48,6 +49,13 @@ def problem_of(cell: str, error: Exception) -> str:
     return str(error) if isinstance(error, GapbenchError) else f"Cell {cell}: {type(error).__name__}: {error}"
 
 
+def history_text(trained: Trained) -> str:
+    """The course of a training as the run database keeps it; see `gapbench.population.network.history_of`."""
+    if trained.recorded is None:
+        return json.dumps(plain(trained.history))
+    return json.dumps(plain({"loss": trained.history, **trained.recorded.as_history()}))
+
+
 def saved_cell(
     setup: Setup, job: TrainJob, task: Task, model: nn.Module, initial: dict[str, Tensor], trained: Trained
 ) -> TrainedCell:
@@ -62,7 +70,8 @@ def saved_cell(
     from gapbench.runs.weights import save_weights, state_of, weights_path
 
     path = weights_path(setup.run, job.cell)
-    sha256, size = save_weights(path, initial, state_of(model), expected=job.restore)
+    on_the_way = {} if trained.recorded is None else trained.recorded.states
+    sha256, size = save_weights(path, initial, state_of(model), job.restore, on_the_way)
     finite = trained.status != "diverged"
     return replace(
         cell_of(job, setup.device, trained.status),
@@ -79,7 +88,7 @@ def saved_cell(
         epochs=trained.epochs,
         steps=trained.steps,
         seconds=trained.seconds,
-        history=json.dumps([value if np.isfinite(value) else None for value in trained.history]),
+        history=history_text(trained),
         source=task.source,
         shift=int(task.shift),
         train_correct=np.packbits(trained.train.correct.numpy()).tobytes(),

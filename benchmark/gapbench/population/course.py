@@ -20,8 +20,10 @@ from gapbench.population.augmentation import augment, mixup
 from gapbench.population.evaluation import Evaluation, evaluate
 from gapbench.population.holdout import BestEpoch
 from gapbench.population.moments import Moment, OptimizerState, random_states
+from gapbench.population.recording import Recorded, Recorder
 from gapbench.runs.records import CellStatus
 from gapbench.suites.hyperparameters import Hyperparameters
+from gapbench.suites.records import NONE
 from gapbench_base.seeds import named_generator, named_seed
 from gapbench_tasks import Split, Task
 
@@ -39,7 +41,8 @@ class Trained:
     """What training one network gave; the network itself was changed in place.
 
     `history` is the mean mini-batch loss of each epoch (nats). `train` and `test` are evaluations after the
-    last step. `gap` = test error - train error, `loss_gap` the same in cross-entropy.
+    last step. `gap` = test error - train error, `loss_gap` the same in cross-entropy. `recorded` is what a suite
+    asks for beside (None: nothing).
     """
 
     status: CellStatus
@@ -49,6 +52,7 @@ class Trained:
     train: Evaluation
     test: Evaluation
     history: list[float] = field(default_factory=list)
+    recorded: Recorded | None = None
 
     @property
     def gap(self) -> float:
@@ -100,12 +104,15 @@ class Course:
         seed: int,
         device: torch.device,
         num_classes: int | None = None,
+        record: str = NONE,
     ):
         """`data` are the training and the test split, and that held out, if any, on the device, as of `placed`.
 
-        `num_classes` is the number of logits, which soft targets need; None: as the labels have it.
+        `num_classes` is the number of logits, which soft targets need; None: as the labels have it. `record` says
+        what is recorded on the way (`gapbench.suites.records`).
         """
         self.train_split, self.test_split = data[:2]
+        self._recorder = None if record == NONE else Recorder(record, self.train_split)
         self._best = BestEpoch(data[2]) if values.validation else None
         self.black, self.values, self.device = black, values, device
         self._order = torch.Generator().manual_seed(named_seed("order", seed))
@@ -241,6 +248,8 @@ class Course:
         if not math.isfinite(mean):
             self.status = "diverged"
             return True
+        if self._recorder is not None and self._recorder.due(len(self.history)):
+            self._recorder.look(network(), len(self.history))
         if self._best is not None:
             self._best.look(network(), self.train_split)
             return self.steps >= self.last
@@ -284,7 +293,12 @@ class Course:
         status = self.status
         if not (math.isfinite(on_train.cross_entropy) and math.isfinite(on_test.cross_entropy)):
             status = "diverged"
-        return Trained(status, len(self.history), self.steps, self.seconds, on_train, on_test, self.history)
+        recorded = None
+        if self._recorder is not None:
+            recorded = self._recorder.end(model, self.steps / self.batches, on_train)
+        return Trained(
+            status, len(self.history), self.steps, self.seconds, on_train, on_test, self.history, recorded
+        )
 
 
 def placed(task: Task, device: torch.device) -> tuple[tuple[Split, ...], Tensor]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gapbench.runs.records import CellStatus, TrainedCell, json_text
+from gapbench.suites.records import NONE
 from gapbench.suites.suite import Configuration, ProxyRequest
 
 Description = dict[str, object]
@@ -17,7 +18,8 @@ class Setup:
     """What all jobs of a run share.
 
     `workers` share the machine. `stacks` says which engines may train networks together: `off` none, `exact` those
-    by which no number changes, `any` all. `arithmetic` is what last bits depend on.
+    by which no number changes, `any` all. `arithmetic` is what last bits depend on. `record` is what is recorded of
+    each training (`gapbench.suites.records`).
     """
 
     run: Path
@@ -29,6 +31,7 @@ class Setup:
     workers: int = 1
     stacks: str = "off"
     arithmetic: str = ""
+    record: str = NONE
 
 
 @dataclass(frozen=True)

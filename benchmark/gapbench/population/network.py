@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 
 from gapbench.population.facts import task_of
 from gapbench.population.stored import Member, Population
-from gapbench.runs.weights import load_weights, weights_path
+from gapbench.runs.weights import load_checkpoints, load_weights, weights_path
 from gapbench.sandbox.handover import Handover
 from gapbench.suites.suite import Configuration
 from gapbench_base.seeds import named_seed
@@ -53,20 +53,36 @@ def trained_networks(
         GapbenchError: where the file is damaged.
     """
     initial, final = load_weights(path, sha256)
-    networks = []
-    for state in (final, initial):
-        network = build_model(
-            configuration.family,
-            configuration.width,
-            task.input_shape,
-            task.num_classes,
-            0,
-            depth=configuration.training.depth,
-            activation=configuration.training.activation,
-        )
-        network.load_state_dict(state)
-        networks.append(network.to(device).eval())
-    return networks[0], networks[1]
+    return _built(configuration, task, final, device), _built(configuration, task, initial, device)
+
+
+def checkpoints_of(
+    configuration: Configuration, task: Task, path: Path, sha256: str | None, device: str = "cpu"
+) -> tuple[tuple[int, nn.Module], ...] | None:
+    """A cell's network after the epochs whose checkpoints its weight file has, as `trained_networks` builds them.
+
+    Returns:
+        Epochs, ascending, with networks in eval mode; None where there are none.
+
+    Raises:
+        GapbenchError: where the file is damaged.
+    """
+    found = load_checkpoints(path, sha256)
+    return tuple((e, _built(configuration, task, state, device)) for e, state in found.items()) or None
+
+
+def _built(configuration: Configuration, task: Task, state: dict[str, Tensor], device: str) -> nn.Module:
+    network = build_model(
+        configuration.family,
+        configuration.width,
+        task.input_shape,
+        task.num_classes,
+        0,
+        depth=configuration.training.depth,
+        activation=configuration.training.activation,
+    )
+    network.load_state_dict(state)
+    return network.to(device).eval()
 
 
 def measured_examples(task: Task, samples: int, seed: int) -> NDArray[np.int64]:
@@ -86,14 +102,20 @@ def history_of(stored: str | None) -> dict[str, list[float]] | None:
     """What a row of the run database keeps of the course of training, as `Context.history` has it.
 
     Args:
-        stored: JSON of the mean mini-batch losses (nats), epoch by epoch.
+        stored: JSON of the mean mini-batch losses (nats), epoch by epoch; or of these under `loss` and the lists of
+            `recording.Recorded.as_history`.
 
     Returns:
-        `loss`: those losses, NaN where they were not finite; None where nothing is kept.
+        `loss`: those losses, NaN where they were not finite, and what else was recorded; None where nothing is.
     """
     if stored is None:
         return None
-    return {"loss": [math.nan if value is None else float(value) for value in json.loads(stored)]}
+    found = json.loads(stored)
+    columns = found if isinstance(found, dict) else {"loss": found}
+    return {
+        name: [math.nan if value is None else float(value) for value in column]
+        for name, column in columns.items()
+    }
 
 
 def handover_of(member: Member, population: Population) -> Handover:
@@ -118,6 +140,7 @@ def handover_of(member: Member, population: Population) -> Handover:
         all_targets=task.train.targets,
         loss=suite.loss,
         history=history_of(member.history),
+        checkpoints=checkpoints_of(member.configuration, task, path, member.sha256),
         sibling=sibling,
         unlabelled=unlabelled_of(task),
     )

@@ -64,7 +64,8 @@ class _Prepared:
         if name not in tasks:
             tasks[name] = task_of(job.configuration, setup.data_dir)
         model = untrained(job.configuration, job.seed, tasks[name])
-        member = StackMember(job.cell, model, tasks[name], job.configuration.training, job.seed)
+        values = job.configuration.training
+        member = StackMember(job.cell, model, tasks[name], values, job.seed, setup.record)
         return cls(job, member, state_of(model))
 
 

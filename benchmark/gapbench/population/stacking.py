@@ -23,6 +23,7 @@ from gapbench.population.stacked_parameters import StackedParameters, Unsuitable
 from gapbench.population.stacked_rules import StackedRule
 from gapbench.population.training import shorten
 from gapbench.suites.hyperparameters import Hyperparameters
+from gapbench.suites.records import NONE
 from gapbench_tasks import Split, Task
 
 
@@ -66,6 +67,7 @@ class StackMember:
     task: Task
     values: Hyperparameters
     seed: int
+    record: str = NONE
 
 
 def in_order(members: Sequence[StackMember]) -> list[StackMember]:
@@ -98,7 +100,8 @@ def courses_of(members: Sequence[StackMember], device: torch.device) -> list[Cou
         if name not in data:
             data[name] = placed(parted(member.task, member.values.validation), device)
         splits, black = data[name]
-        courses.append(Course(splits, black, member.values, member.seed, device, member.task.num_classes))
+        classes = member.task.num_classes
+        courses.append(Course(splits, black, member.values, member.seed, device, classes, member.record))
     if len({(c.count, c.batches, c.train_split.inputs.shape[1:]) for c in courses}) != 1:
         raise Unsuitable("the networks have examples of other numbers or shapes")
     if any(course.last % course.batches for course in courses):

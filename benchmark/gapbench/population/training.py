@@ -51,6 +51,7 @@ from gapbench.population.moments import (
 )
 from gapbench.population.optimizers import make_optimizer, step
 from gapbench.suites.hyperparameters import Hyperparameters
+from gapbench.suites.records import NONE
 from gapbench_base.seeds import named_seed
 from gapbench_tasks import Task
 
@@ -61,11 +62,12 @@ def train(
     values: Hyperparameters,
     seed: int,
     device: torch.device | str = "cpu",
+    record: str = NONE,
 ) -> Trained:
     """Train `model` in place on `task`; see the module's text for the protocol.
 
     `seed` fixes the order of examples, augmentation, noise and dropout. The network is left
-    on `device`, in eval mode.
+    on `device`, in eval mode. What `record` asks for (`gapbench.suites.records`) changes nothing of it.
 
     Returns:
         How it ended, with both evaluations and the loss after each epoch.
@@ -78,7 +80,7 @@ def train(
     if channels_last:
         model.to(memory_format=torch.channels_last)
     data, black = placed(parted(task, values.validation), device)
-    course = Course(data, black, values, seed, device, task.num_classes)
+    course = Course(data, black, values, seed, device, task.num_classes, record)
     optimizer = make_optimizer(model, values)
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(named_seed("dropout", seed))

@@ -20,6 +20,7 @@ from gapbench.population.cells import problem_of, train_cell
 from gapbench.population.facts import task_of
 from gapbench.population.jobs import Job, MeasureJob, Setup, StackJob, TrainJob, TrialJob
 from gapbench.population.network import (
+    checkpoints_of,
     history_of,
     measured_examples,
     trained_networks,
@@ -97,7 +98,11 @@ def measure_cell(setup: Setup, job: MeasureJob, send: Callable[[str, object], No
         other, sha256 = job.sibling
         path = weights_path(setup.run, other)
         sibling = trained_networks(job.configuration, task, path, sha256, setup.device)[0]
-    context, drawn = None, None
+    checkpoints = None
+    if any("checkpoints" in proxy_entry(request.proxy).needs for _, request, _ in job.requests):
+        path = weights_path(setup.run, job.cell)
+        checkpoints = checkpoints_of(job.configuration, task, path, job.weights_sha256, setup.device)
+    context, drawn, kept = None, None, None
     for key, request, description in sorted(job.requests, key=lambda r: repeat_of(r[2])):
         seed = setup.measure_seed
         if repeat := repeat_of(description):  # independent of the first: other examples, other randomness
@@ -114,14 +119,17 @@ def measure_cell(setup: Setup, job: MeasureJob, send: Callable[[str, object], No
                     initial=initial,
                     loss=setup.loss,
                     history=history_of(job.history),
+                    checkpoints=checkpoints,
                     sibling=sibling,
                     unlabelled=unlabelled_of(task),
                 ),
                 seed,
             )
             context._cache["ascent_seed"] = named_seed(job.cell, "ascents", seed)
+            kept = context.checkpoints
         send("measuring", key)
         entry = proxy_entry(request.proxy)
+        context.checkpoints = kept if "checkpoints" in entry.needs else None  # whatever else is measured
         options = checked_options(entry, dict(request.options))
         # The seed is the cell's: two cells never share random directions, two runs always do.
         found = measure_in(context, entry, options, named_seed(job.cell, request.label, seed))

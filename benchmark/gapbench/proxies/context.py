@@ -8,7 +8,7 @@ import functools
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -28,6 +28,13 @@ BATCH = 500
 Result = TypeVar("Result")
 
 
+class Checkpoint(NamedTuple):
+    """A network as it was after an epoch of its training, in eval mode."""
+
+    epoch: int
+    network: nn.Module
+
+
 @dataclass(eq=False, repr=False)
 class Context:
     """The information a proxy may use. Cached quantities are computed once and shared between proxies.
@@ -36,10 +43,13 @@ class Context:
     (n, c, h, w) and `targets` (n,) the training examples to differentiate on (a fixed stratified subset in a
     suite), without augmentation. `logits`, `margins`, `train_loss` and `input_norm` use the whole training
     set (N examples). `generator` (CPU) is the only source of randomness. `history` has the course of
-    training where it is known, in a suite always: `loss`, the mean mini-batch loss (nats) of every epoch. `sibling`
+    training where it is known, in a suite always: `loss`, the mean mini-batch loss (nats) of every epoch; where a
+    suite records more, at the epochs `epoch`: `train_loss` (nats), `train_error`, `gradient_noise` and
+    `gradient_norm` (`gapbench.population.recording`). `checkpoints` are the network after some epochs between
+    `initial` and `model`, where a suite keeps them (in a run for proxies that name them in `needs`). `sibling`
     is a network of the same configuration and another seed, where a suite has one (in a run for proxies that name
     it in `needs`); `unlabelled` (m, c, h, w) are further inputs of the task without targets, neither of the
-    training nor of the test set. Both are None where there are none. `batch_size` examples are evaluated at once
+    training nor of the test set. All are None where there are none. `batch_size` examples are evaluated at once
     (None: as many as is usual). `notes` say in which type it is computed and what was left out.
     """
 
@@ -53,6 +63,7 @@ class Context:
     all_inputs: Tensor | None = None
     all_targets: Tensor | None = None
     history: dict[str, Any] | None = None
+    checkpoints: Sequence[Checkpoint] | None = None
     sibling: nn.Module | None = None
     unlabelled: Tensor | None = None
     batch_size: int | None = None
@@ -64,7 +75,7 @@ class Context:
         size = sum(p.numel() for p in self.model.parameters())
         extras = [
             name
-            for name in ("initial", "history", "sibling", "unlabelled")
+            for name in ("initial", "history", "checkpoints", "sibling", "unlabelled")
             if getattr(self, name) is not None
         ]
         return (
@@ -88,6 +99,18 @@ class Context:
         if self.initial is None:
             raise NotApplicable("the initial weights are not known")
         return self.initial
+
+    def require_history(self, name: str = "loss") -> list[float]:
+        """A column of the course of training; raises `NotApplicable` where it was not recorded."""
+        if self.history is None or name not in self.history:
+            raise NotApplicable(f"the course of training has no {name} (`record` of a suite)")
+        return list(self.history[name])
+
+    def require_checkpoints(self) -> Sequence[Checkpoint]:
+        """The network after some epochs, ascending; raises `NotApplicable` where none were kept."""
+        if not self.checkpoints:
+            raise NotApplicable('no checkpoints were kept (`record = "path"` of a suite)')
+        return self.checkpoints
 
     def require_sibling(self) -> nn.Module:
         """The network of another seed; raises `NotApplicable` where there is none."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from numbers import Real
 from typing import Any
 
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from gapbench.computation.copies import check_copies, copied
 from gapbench.curvature.heads import check_loss, class_logits, regression_targets
-from gapbench.proxies.context import Context
+from gapbench.proxies.context import Checkpoint, Context
 from gapbench.proxies.guard import guarded
 from gapbench.proxies.memory import PeakMemory
 from gapbench.proxies.preparing import Forward, Prepared, prepare, prepare_as_it_is
@@ -33,6 +33,7 @@ def measure(
     loss: str = "cross_entropy",
     seed: int = 0,
     history: dict[str, Any] | None = None,
+    checkpoints: Sequence[tuple[int, nn.Module]] | None = None,
     sibling: nn.Module | None = None,
     unlabelled: Tensor | None = None,
     forward: Forward | None = None,
@@ -56,6 +57,7 @@ def measure(
         loss: "cross_entropy" or "mse".
         seed: the same seed gives the same value.
         history: of the training, for proxies that need it.
+        checkpoints: epochs with the network as it was after them, for proxies that need them.
         sibling: a network trained from another seed, for proxies that need it.
         unlabelled: inputs without targets, for proxies that need them.
         forward: (network, inputs) -> outputs, for a network that returns more than one tensor.
@@ -75,6 +77,7 @@ def measure(
         initial=initial,
         loss=loss,
         history=history,
+        checkpoints=checkpoints,
         sibling=sibling,
         unlabelled=unlabelled,
         forward=forward,
@@ -110,7 +113,7 @@ def make_context(
         forward: picks the outputs of a network that returns more than one tensor.
         frozen: "exclude" or "include" parameters that require no gradient.
         batch_size: how many examples are evaluated at once; None: as many as is usual.
-        extras: further fields of `Context`: `initial`, `sibling`, `history`, `unlabelled`.
+        extras: further fields of `Context`: `initial`, `sibling`, `history`, `checkpoints`, `unlabelled`.
 
     Returns:
         The context that proxies are measured in. `GapbenchError` is raised for an unusable network, or data that do
@@ -121,6 +124,11 @@ def make_context(
     for role in ("initial", "sibling"):
         if extras.get(role) is not None:
             extras[role] = _alike(role, extras[role], network, prepared, forward, frozen)
+    if extras.get("checkpoints") is not None:
+        extras["checkpoints"] = tuple(
+            Checkpoint(epoch, _alike(f"checkpoint {epoch}", other, network, prepared, forward, frozen))
+            for epoch, other in sorted(extras["checkpoints"], key=lambda pair: pair[0])
+        )
     _check_data(inputs, targets, loss, batch_size)
     device = next(prepared.network.parameters()).device
 

@@ -17,7 +17,7 @@ from gapbench_base.suggestions import did_you_mean
 DIRECTIONS = ("worse", "better")
 NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 """What a proxy may be called."""
-NEEDS = ("initial", "history", "sibling", "unlabelled")
+NEEDS = ("initial", "history", "checkpoints", "sibling", "unlabelled")
 """What a proxy may say that it needs, beside the network and its data: fields of `Context`."""
 CATALOGUE = "gapbench.proxies.catalogue"
 """The package whose modules register the built-in proxies."""

@@ -1,4 +1,7 @@
-"""Weight files: initial and final parameters and buffers of one network, as safetensors, written atomically."""
+"""Weight files: initial and final parameters and buffers of one network, and those of checkpoints between them.
+
+Safetensors, written atomically; names begin with `initial.`, `final.`, or `checkpoint.<epoch>.`.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import errno
 import hashlib
 import os
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
@@ -15,6 +19,8 @@ from safetensors.torch import save as save_bytes
 from torch import Tensor, nn
 
 from gapbench_base.errors import DiskFull, GapbenchError
+
+CHECKPOINT = "checkpoint"
 
 
 def weights_path(run: Path, cell: str) -> Path:
@@ -30,9 +36,13 @@ def state_of(model: nn.Module) -> dict[str, Tensor]:
 
 
 def save_weights(
-    path: Path, initial: dict[str, Tensor], final: dict[str, Tensor], expected: str | None = None
+    path: Path,
+    initial: dict[str, Tensor],
+    final: dict[str, Tensor],
+    expected: str | None = None,
+    checkpoints: Mapping[int, dict[str, Tensor]] | None = None,
 ) -> tuple[str, int]:
-    """Write both states under `initial.` and `final.`, atomically: the file is absent or whole.
+    """Write both states, and those of checkpoints by their epoch, atomically: the file is absent or whole.
 
     Returns:
         The file's sha256 and size in bytes.
@@ -42,9 +52,9 @@ def save_weights(
         GapbenchError: writing nothing, if the content does not have the `expected` sha256.
         OSError: if the file cannot be written for another reason.
     """
-    content = save_bytes(
-        {f"{kind}.{name}": t for kind, s in (("initial", initial), ("final", final)) for name, t in s.items()}
-    )
+    states = {"initial": initial, "final": final}
+    states |= {f"{CHECKPOINT}.{epoch}": state for epoch, state in (checkpoints or {}).items()}
+    content = save_bytes({f"{kind}.{name}": t for kind, state in states.items() for name, t in state.items()})
     sha256 = hashlib.sha256(content).hexdigest()
     if expected is not None and sha256 != expected:
         raise GapbenchError(
@@ -80,6 +90,19 @@ def save_weights(
 
 def load_weights(path: Path, sha256: str | None) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
     """Initial and final state. Raises `GapbenchError` if the file is missing, damaged or another one."""
+    states, _ = _load(path, sha256)
+    return states["initial"], states["final"]
+
+
+def load_checkpoints(path: Path, sha256: str | None) -> dict[int, dict[str, Tensor]]:
+    """States of checkpoints by epoch, ascending; none where none were kept. Raises as `load_weights` does."""
+    return _load(path, sha256)[1]
+
+
+def _load(
+    path: Path, sha256: str | None
+) -> tuple[dict[str, dict[str, Tensor]], dict[int, dict[str, Tensor]]]:
+    """The initial and final states by these names, and those of checkpoints by epoch."""
     try:
         content = path.read_bytes()
     except FileNotFoundError:
@@ -97,12 +120,17 @@ def load_weights(path: Path, sha256: str | None) -> tuple[dict[str, Tensor], dic
     except SafetensorError as error:
         raise GapbenchError(f"The weight file {path} is no safetensors file: {error}") from None
     states: dict[str, dict[str, Tensor]] = {"initial": {}, "final": {}}
+    checkpoints: dict[int, dict[str, Tensor]] = {}
     for name, tensor in tensors.items():
         kind, _, rest = name.partition(".")
-        if kind not in states:
+        epoch, _, own = rest.partition(".")
+        if kind in states:
+            states[kind][rest] = tensor
+        elif kind == CHECKPOINT and epoch.isdecimal():
+            checkpoints.setdefault(int(epoch), {})[own] = tensor
+        else:
             raise GapbenchError(f"The weight file {path} has an unexpected entry {name!r}.")
-        states[kind][rest] = tensor
-    return states["initial"], states["final"]
+    return states, dict(sorted(checkpoints.items()))
 
 
 def finite(state: dict[str, Tensor]) -> bool:

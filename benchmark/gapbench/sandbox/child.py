@@ -18,6 +18,7 @@ from numbers import Real
 from typing import Any
 
 import torch
+from torch import nn
 
 from gapbench.proxies import guard, registry
 from gapbench.proxies.context import Context
@@ -164,6 +165,7 @@ class _Session:
             initial=given["initial"],
             loss=job["loss"],
             history=given["history"],
+            checkpoints=given["checkpoints"],
             sibling=given["sibling"],
             unlabelled=given["unlabelled"],
         )
@@ -174,7 +176,7 @@ class _Session:
         function = self._watched(self.entry.function, changes, failures)
         entry = dataclasses.replace(self.entry, function=function)
         options = {**entry.options, **self.setup["options"]}
-        surroundings = Surroundings({"": context.model, INITIAL: context.initial, SIBLING: context.sibling})
+        surroundings = Surroundings(_networks_of(context))
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         self.tell({"kind": "begun", "job": job["job"]})
         try:
@@ -264,10 +266,16 @@ def _data_of(context: Context) -> dict[str, torch.Tensor]:
         for name in ("inputs", "targets", "all_inputs", "all_targets", "unlabelled")
         if (tensor := getattr(context, name)) is not None
     }
-    for role, other in (("initial", context.initial), ("sibling", context.sibling)):
-        if other is not None:
-            data |= {f"{role} network's {k}": v for k, v in other.state_dict().items()}
+    for role, other in _networks_of(context).items():
+        if role and other is not None:
+            data |= {f"{role}{k}": v for k, v in other.state_dict().items()}
     return data
+
+
+def _networks_of(context: Context) -> dict[str, nn.Module | None]:
+    """The networks of a context by what its messages call them, the trained one by no name."""
+    found = {"": context.model, INITIAL: context.initial, SIBLING: context.sibling}
+    return found | {f"checkpoint {epoch}'s ": network for epoch, network in context.checkpoints or ()}
 
 
 def _settled(result: object) -> object:

@@ -24,6 +24,7 @@ class Handover:
     all_targets: Tensor | None = None
     loss: str = "cross_entropy"
     history: dict[str, list[float]] | None = None
+    checkpoints: tuple[tuple[int, nn.Module], ...] | None = None
     sibling: nn.Module | None = None
     unlabelled: Tensor | None = None
 

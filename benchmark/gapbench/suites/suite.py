@@ -23,6 +23,7 @@ from gapbench.suites.configuration import (
     varying_axes,
 )
 from gapbench.suites.grids import GridTable, expand, followers_of
+from gapbench.suites.records import NONE, Record
 from gapbench_base.errors import GapbenchError
 from gapbench_base.suggestions import did_you_mean
 from gapbench_base.validation import validated
@@ -53,6 +54,7 @@ class SuiteFile:
     version: Annotated[int, Meta(ge=1, le=MOST)]
     grid: Annotated[list[GridTable], Meta(min_length=1)]
     summary: str | int | float | bool = ""
+    record: Record = NONE
     training: dict[str, object] = field(default_factory=dict)
     measure: Measuring = Measuring()
 
@@ -72,6 +74,7 @@ class Suite:
 
     `problem` are those of the axes that change the data that a network learns from: options of tasks, but those of
     the test set, and the share of examples held out. Networks of a task that agree on them are of one problem.
+    `record` is what is recorded of each training (`gapbench.suites.records`).
     """
 
     name: str
@@ -84,6 +87,7 @@ class Suite:
     loss: str
     axes: tuple[str, ...]
     text: str
+    record: str = NONE
 
     @property
     def problem(self) -> tuple[str, ...]:
@@ -181,6 +185,7 @@ def parse_suite(text: str, where: str, careful: bool = False) -> Suite:
         loss=file.measure.loss,
         axes=varying_axes(configurations, followers_of(file.grid)),
         text=text,
+        record=file.record,
     )
 
 

@@ -156,5 +156,7 @@ def test_measured_alone_they_are_what_was_given():
 
 @pytest.mark.parametrize("needs", ["sibling", ("siblings",), ("labels",)])
 def test_what_nobody_can_need_is_refused(needs):
-    with pytest.raises(gapbench.GapbenchError, match=r"needs = .* initial, history, sibling, unlabelled"):
+    with pytest.raises(
+        gapbench.GapbenchError, match=r"needs = .* initial, history, checkpoints, sibling, unlabelled"
+    ):
         gapbench.proxy("needy", needs=needs)
