@@ -182,6 +182,7 @@ def setup_of(
         stacks=stacks,
         arithmetic=arithmetic(device),
         record=suite.record,
+        budget=suite.budget,
     )
 
 

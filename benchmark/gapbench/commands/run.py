@@ -33,6 +33,11 @@ if TYPE_CHECKING:
     type=click.Choice(["exact", "any", "off"]),
     help="Train networks together: exact (no number changes; default on a CPU), any (default on CUDA), off.",
 )
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Only say what it would take: time, memory and disk, by task and family. Trains a few networks for it.",
+)
 @click.option("--quiet", is_flag=True, help="Say nothing of progress, only what fails and the result.")
 @click.option("--log", type=click.Path(path_type=Path), help="Append progress to this file, in plain lines.")
 def run_command(
@@ -46,6 +51,7 @@ def run_command(
     retry_failed: bool,
     repeats: int,
     stacks: str | None,
+    dry_run: bool,
     quiet: bool,
     log: Path | None,
 ) -> None:
@@ -58,6 +64,24 @@ def run_command(
     from gapbench.running import run
 
     names = None if proxies is None else [name.strip() for name in proxies.split(",") if name.strip()]
+    if dry_run:
+        from gapbench.pilot.estimating import estimate, estimate_text
+
+        with progress(quiet, log) as shown:
+            found = estimate(
+                suite,
+                out,
+                device=device,
+                data_dir=data_dir,
+                workers=workers,
+                limit=limit,
+                proxies=names,
+                repeats=repeats,
+                stacks=stacks,
+                progress=shown,
+            )
+        click.echo("\n" + estimate_text(found))
+        return
     with progress(quiet, log) as shown:
         result = run(
             suite,

@@ -14,7 +14,7 @@ import time
 import traceback
 from collections.abc import Callable, Mapping
 from multiprocessing.connection import Connection
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gapbench.population.cells import problem_of, train_cell
 from gapbench.population.facts import task_of
@@ -28,6 +28,9 @@ from gapbench.population.network import (
 )
 from gapbench.runs.records import stored_measurement
 from gapbench_base.errors import DiskFull, GapbenchError
+
+if TYPE_CHECKING:
+    from gapbench.proxies.context import Context
 
 
 def main() -> None:
@@ -83,56 +86,25 @@ def work(setup: Setup, job: Job, send: Callable[[str, object], None]) -> None:
 
 def measure_cell(setup: Setup, job: MeasureJob, send: Callable[[str, object], None]) -> None:
     """Measure every request, announcing each before it begins and sending its record when it ends."""
-    import torch
-
-    from gapbench.proxies.measuring import make_context, measure_in
+    from gapbench.proxies.measuring import measure_in
     from gapbench.proxies.registry import checked_options, proxy_entry
-    from gapbench.runs.weights import weights_path
     from gapbench_base.seeds import named_seed
 
-    task = task_of(job.configuration, setup.data_dir)
-    path = weights_path(setup.run, job.cell)
-    trained, initial = trained_networks(job.configuration, task, path, job.weights_sha256, setup.device)
-    sibling = None
-    if job.sibling is not None:
-        other, sha256 = job.sibling
-        path = weights_path(setup.run, other)
-        sibling = trained_networks(job.configuration, task, path, sha256, setup.device)[0]
-    checkpoints = None
-    if any("checkpoints" in proxy_entry(request.proxy).needs for _, request, _ in job.requests):
-        path = weights_path(setup.run, job.cell)
-        checkpoints = checkpoints_of(job.configuration, task, path, job.weights_sha256, setup.device)
     context, drawn, kept = None, None, None
     for key, request, description in sorted(job.requests, key=lambda r: repeat_of(r[2])):
         seed = setup.measure_seed
         if repeat := repeat_of(description):  # independent of the first: other examples, other randomness
             seed = named_seed("repeat", repeat, setup.measure_seed)
-        if context is None or drawn != seed:
-            chosen = torch.from_numpy(measured_examples(task, setup.samples, seed))
-            context, drawn = (
-                make_context(
-                    trained,
-                    task.train.inputs[chosen],
-                    task.train.targets[chosen],
-                    all_inputs=task.train.inputs,
-                    all_targets=task.train.targets,
-                    initial=initial,
-                    loss=setup.loss,
-                    history=history_of(job.history),
-                    checkpoints=checkpoints,
-                    sibling=sibling,
-                    unlabelled=unlabelled_of(task),
-                ),
-                seed,
-            )
-            context._cache["ascent_seed"] = named_seed(job.cell, "ascents", seed)
+        if context is None or drawn != seed or context.overdrawn:
+            context, drawn = _context(setup, job, seed), seed
             kept = context.checkpoints
         send("measuring", key)
         entry = proxy_entry(request.proxy)
         context.checkpoints = kept if "checkpoints" in entry.needs else None  # whatever else is measured
         options = checked_options(entry, dict(request.options))
         # The seed is the cell's: two cells never share random directions, two runs always do.
-        found = measure_in(context, entry, options, named_seed(job.cell, request.label, seed))
+        own = named_seed(job.cell, request.label, seed)
+        found = measure_in(context, entry, options, own, setup.budget)
         record = stored_measurement(
             found,
             key=key,
@@ -142,6 +114,44 @@ def measure_cell(setup: Setup, job: MeasureJob, send: Callable[[str, object], No
             device=setup.device,
         )
         send("measurement", record)
+
+
+def _context(setup: Setup, job: MeasureJob, seed: int) -> Context:
+    """What the proxies of a job see, from the weight files."""
+    import torch
+
+    from gapbench.proxies.measuring import make_context
+    from gapbench.proxies.registry import proxy_entry
+    from gapbench.runs.weights import weights_path
+    from gapbench_base.seeds import named_seed
+
+    task = task_of(job.configuration, setup.data_dir)
+    path = weights_path(setup.run, job.cell)
+    trained, initial = trained_networks(job.configuration, task, path, job.weights_sha256, setup.device)
+    sibling = None
+    if job.sibling is not None:
+        other, sha256 = job.sibling
+        other_path = weights_path(setup.run, other)
+        sibling = trained_networks(job.configuration, task, other_path, sha256, setup.device)[0]
+    checkpoints = None
+    if any("checkpoints" in proxy_entry(request.proxy).needs for _, request, _ in job.requests):
+        checkpoints = checkpoints_of(job.configuration, task, path, job.weights_sha256, setup.device)
+    chosen = torch.from_numpy(measured_examples(task, setup.samples, seed))
+    context = make_context(
+        trained,
+        task.train.inputs[chosen],
+        task.train.targets[chosen],
+        all_inputs=task.train.inputs,
+        all_targets=task.train.targets,
+        initial=initial,
+        loss=setup.loss,
+        history=history_of(job.history),
+        checkpoints=checkpoints,
+        sibling=sibling,
+        unlabelled=unlabelled_of(task),
+    )
+    context._cache["ascent_seed"] = named_seed(job.cell, "ascents", seed)
+    return context
 
 
 def repeat_of(description: Mapping[str, Any]) -> int:

@@ -50,7 +50,8 @@ class Context:
     is a network of the same configuration and another seed, where a suite has one (in a run for proxies that name
     it in `needs`); `unlabelled` (m, c, h, w) are further inputs of the task without targets, neither of the
     training nor of the test set. All are None where there are none. `batch_size` examples are evaluated at once
-    (None: as many as is usual). `notes` say in which type it is computed and what was left out.
+    (None: as many as is usual). `notes` say in which type it is computed and what was left out;
+    `overdrawn` that a proxy was stopped in the middle of its work, so that nothing here is to be trusted.
     """
 
     model: nn.Module
@@ -68,6 +69,7 @@ class Context:
     unlabelled: Tensor | None = None
     batch_size: int | None = None
     notes: dict[str, str] = field(default_factory=dict)
+    overdrawn: bool = False
     _cache: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def __repr__(self) -> str:

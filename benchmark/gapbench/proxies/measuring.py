@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from gapbench.computation.copies import check_copies, copied
 from gapbench.curvature.heads import check_loss, class_logits, regression_targets
+from gapbench.proxies.budget import OverBudget, within
 from gapbench.proxies.context import Checkpoint, Context
 from gapbench.proxies.guard import guarded
 from gapbench.proxies.memory import PeakMemory
@@ -270,8 +271,14 @@ def _shapes(network: nn.Module) -> list[tuple[str, tuple[int, ...]]]:
     return [(name, tuple(p.shape)) for name, p in network.named_parameters()]
 
 
-def measure_in(context: Context, entry: ProxyEntry, options: Mapping[str, Any], seed: int) -> Measurement:
-    """Measure a registered proxy in a context that other proxies may have used before."""
+def measure_in(
+    context: Context,
+    entry: ProxyEntry,
+    options: Mapping[str, Any],
+    seed: int,
+    budget: float | None = None,
+) -> Measurement:
+    """Measure a proxy in a context that others may have used; stopped after `budget` seconds (`budget.within`)."""
     context.generator.manual_seed(named_seed("measure", entry.name, seed))
     context._cache["seed"] = seed  # for what several proxies share
     context.begin()
@@ -284,9 +291,12 @@ def measure_in(context: Context, entry: ProxyEntry, options: Mapping[str, Any], 
             defect = context.defect
             if defect:
                 raise FloatingPointError(defect)
-            result = entry.function(context, **options)
+            with within(budget):
+                result = entry.function(context, **options)
             if context.inputs.device.type == "cuda":
                 torch.cuda.synchronize(context.inputs.device)
+        except OverBudget as reason:
+            context.overdrawn, not_applicable = True, str(reason)
         except NotDefined as reason:
             not_applicable = str(reason) or "not defined here"
         except FloatingPointError as error:

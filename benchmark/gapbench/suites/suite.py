@@ -41,6 +41,7 @@ class Measuring:
     samples: Annotated[int, Meta(ge=2, le=MOST)] = 256
     seed: Annotated[int, Meta(ge=0, le=MOST)] = 0
     loss: Literal["cross_entropy", "mse"] = "cross_entropy"
+    budget: Annotated[float, Meta(gt=0, le=MOST)] | None = None
     proxies: list[str | dict[str, object]] = field(default_factory=list)
 
 
@@ -74,7 +75,8 @@ class Suite:
 
     `problem` are those of the axes that change the data that a network learns from: options of tasks, but those of
     the test set, and the share of examples held out. Networks of a task that agree on them are of one problem.
-    `record` is what is recorded of each training (`gapbench.suites.records`).
+    `record` is what is recorded of each training (`gapbench.suites.records`); `budget` how many seconds a proxy may
+    take on one network (None: any).
     """
 
     name: str
@@ -88,6 +90,7 @@ class Suite:
     axes: tuple[str, ...]
     text: str
     record: str = NONE
+    budget: float | None = None
 
     @property
     def problem(self) -> tuple[str, ...]:
@@ -186,6 +189,7 @@ def parse_suite(text: str, where: str, careful: bool = False) -> Suite:
         axes=varying_axes(configurations, followers_of(file.grid)),
         text=text,
         record=file.record,
+        budget=file.measure.budget,
     )
 
 

@@ -1,0 +1,276 @@
+"""What a run will cost, before it is begun: `gapbench run SUITE --dry-run`."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import resource
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gapbench.pilot.choosing import choose
+from gapbench.pilot.costs import FamilyCost, NetworkCost, PilotSession, costs_of, family_costs, overhead
+from gapbench.pilot.report import family_rows, number, size
+from gapbench.population.facts import facts_source
+from gapbench.population.plan import Cell
+from gapbench.running import brought_up_to_date, choose_proxies, planned, setup_of, worker_count
+from gapbench.runs.environment import choose_device
+from gapbench.runs.folder import run_folder, suite_in
+from gapbench.runs.store import Store
+from gapbench.suites.suite import ProxyRequest, Suite, load_suite
+from gapbench_base.durations import duration
+from gapbench_base.errors import GapbenchError
+
+if TYPE_CHECKING:
+    from gapbench.population.progress import Progress
+
+SECONDS = 30.0
+"""Networks are tried until so much time has passed, at least one of each task and family that is not known."""
+MOST_OF_GROUP = 6
+"""Networks of one task and family that are tried at most."""
+ROW_BYTES = 700
+"""Of the database and the board's files, for one measurement."""
+HEADINGS = ("task", "family", "networks", "train, s", "measure, s", "in all", "weights")
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What is left of a run.
+
+    Attributes:
+        suite: name and version.
+        networks: how many there are to train or measure, of `planned`.
+        planned: in all.
+        workers: processes that share the work, on a `device`.
+        device: kind of device.
+        costs: by task and family, of the networks that are left.
+        overhead_seconds: in which no network is worked on.
+        memory_bytes: that all processes together take at most; NaN where nothing was tried.
+        measurements: how many are left.
+        known: networks of earlier runs that it rests on.
+        tried: networks that were trained for it, in `trial_seconds`.
+        trial_seconds: how long that took.
+    """
+
+    suite: str
+    networks: int
+    planned: int
+    workers: int
+    device: str
+    costs: tuple[FamilyCost, ...]
+    overhead_seconds: float
+    memory_bytes: float
+    measurements: int
+    known: int
+    tried: int
+    trial_seconds: float
+
+    @property
+    def seconds(self) -> float:
+        """From begin to end, on this machine."""
+        return math.fsum([self.overhead_seconds, *(3600 * own.hours for own in self.costs)])
+
+    @property
+    def disk_bytes(self) -> float:
+        """Weights, database and board."""
+        return math.fsum([*(own.bytes for own in self.costs), ROW_BYTES * self.measurements])
+
+
+def estimate(
+    suite: str | os.PathLike[str],
+    out: str | os.PathLike[str] | None = None,
+    *,
+    device: str = "auto",
+    data_dir: str | os.PathLike[str] | None = None,
+    workers: int | None = None,
+    limit: int | None = None,
+    proxies: Sequence[str] | None = None,
+    repeats: int = 1,
+    stacks: str | None = None,
+    seconds: float = SECONDS,
+    progress: Progress | None = None,
+) -> Estimate:
+    """What `gapbench.run` with these arguments would cost, without touching its folder.
+
+    Known are networks of the plan that a run in the same folder, or beside it, has trained and measured. Of a task
+    and family without such, some networks are trained and measured now, in a folder that is thrown away.
+
+    Args:
+        suite: as in `gapbench.run`, like all that is not named here.
+        out: the folder of the run.
+        device: as there.
+        data_dir: as there.
+        workers: as there.
+        limit: as there.
+        proxies: as there.
+        repeats: as there.
+        stacks: as there.
+        seconds: networks are tried until so much time has passed.
+        progress: hears of those that are tried.
+
+    Returns:
+        The estimate.
+
+    Raises:
+        GapbenchError: for wrong usage or missing data.
+    """
+    own = run_folder(suite)
+    chosen = suite_in(own) if own is not None else load_suite(os.fspath(suite))
+    folder = Path(out if out is not None else own if own is not None else Path("runs") / chosen.name)
+    device = choose_device(device)
+    count = worker_count(workers, device)
+    requests = choose_proxies(chosen, proxies)
+    with tempfile.TemporaryDirectory(prefix="gapbench-dry-run-") as trial:
+        kind = stacks or ("any" if device == "cuda" else "exact")
+        setup = setup_of(chosen, Path(trial) / chosen.name, device, data_dir, count, kind)
+        plan = planned(chosen, setup.data_dir, f"suite {suite}, [measure]")[:limit]
+        wanted = {cell.key: cell for cell in plan}
+        known, done = _known(folder, wanted, len(requests) * repeats)
+        left = [cell for cell in plan if cell.key not in done]
+        missing = _without({cost.place[:2] for cost in known.values()}, left)
+        tried: dict[str, NetworkCost] = {}
+        session, memory, idle = 0.0, math.nan, 0.0
+        if missing:
+            order = _order(chosen, missing, data_dir=setup.data_dir)
+            start = time.time()
+            _try(chosen, setup, order, requests, count, repeats, start + seconds, progress)
+            end = time.time()
+            tried, idle = _measured(setup.run, PilotSession(start, end), count)
+            session, memory = end - start, _memory(count)
+    costs = family_costs([*known.values(), *tried.values()], left, max(1, count))
+    return Estimate(
+        suite=f"{chosen.name} version {chosen.version}",
+        networks=len(left),
+        planned=len(plan),
+        workers=max(1, count),
+        device=device,
+        costs=tuple(costs),
+        overhead_seconds=idle if left else 0.0,
+        memory_bytes=memory,
+        measurements=len(left) * len(requests) * repeats,
+        known=len(known),
+        tried=len(tried),
+        trial_seconds=session,
+    )
+
+
+def _known(
+    folder: Path, wanted: dict[str, Cell], measurements: int
+) -> tuple[dict[str, NetworkCost], set[str]]:
+    """Costs of networks of the plan that runs beside the folder have, and which of them its own run has whole."""
+    found: dict[str, NetworkCost] = {}
+    done: set[str] = set()
+    for run in sorted(path.parent for path in folder.parent.glob("*/run.sqlite")):
+        with contextlib.suppress(GapbenchError), Store(run, readonly=True) as store:
+            rows = [row for row in store.cells() if row.cell in wanted]
+            own: dict[str, int] = defaultdict(int)
+            measured = [row for row in store.measurements() if row.cell in wanted]
+            for row in measured:
+                own[row.cell] += 1
+            whole = [row for row in rows if not row.measurable or own[row.cell] >= measurements]
+            found |= costs_of(whole, measured, store.begun_at())
+            if run.resolve() == folder.resolve():
+                done = {row.cell for row in whole}
+    return found, done
+
+
+def _without(groups: set[tuple[str, str]], cells: Sequence[Cell]) -> list[Cell]:
+    """The cells of tasks and families that nothing is known of."""
+    return [cell for cell in cells if (cell.configuration.task, cell.configuration.family) not in groups]
+
+
+def _order(suite: Suite, cells: Sequence[Cell], data_dir: str | None) -> list[list[Cell]]:
+    """Rounds of networks to be tried: of each task and family one, balanced over the axes."""
+    taken: dict[tuple[str, str], int] = defaultdict(int)
+    rounds: list[list[Cell]] = [[] for _ in range(MOST_OF_GROUP)]
+    for cell in choose(cells, len(cells), suite.axes, facts_source(data_dir)):
+        group = (cell.configuration.task, cell.configuration.family)
+        if taken[group] < MOST_OF_GROUP:
+            rounds[taken[group]].append(cell)
+            taken[group] += 1
+    return [own for own in rounds if own]
+
+
+def _try(
+    suite: Suite,
+    setup: object,
+    rounds: Sequence[Sequence[Cell]],
+    requests: Sequence[ProxyRequest],
+    workers: int,
+    repeats: int,
+    until: float,
+    progress: Progress | None,
+) -> None:
+    """Train and measure rounds of networks, the first in any case, others while there is time."""
+    from gapbench.population.jobs import Setup
+
+    assert isinstance(setup, Setup)
+    begun: list[Cell] = []
+    took = 0.0
+    for own in rounds:
+        if begun and time.time() + took > until:
+            return
+        start = time.time()
+        begun += own
+        brought_up_to_date(suite, setup, begun, requests, workers, repeats=repeats, progress=progress)
+        took = time.time() - start
+
+
+def _measured(run: Path, session: PilotSession, workers: int) -> tuple[dict[str, NetworkCost], float]:
+    """What the networks of a trial cost, and how long none was worked on."""
+    with Store(run, readonly=True) as store:
+        rows, measurements = store.cells(), store.measurements()
+        costs = costs_of(rows, measurements, store.begun_at())
+    finished = {row.cell: row.finished or 0.0 for row in rows}
+    for row in measurements:
+        finished[row.cell] = max(finished[row.cell], row.finished or 0.0)
+    return costs, overhead(costs, finished, [session], max(1, workers))
+
+
+def _memory(workers: int) -> float:
+    """Bytes of this process and of as many workers as the largest that it had."""
+    unit = 1 if sys.platform == "darwin" else 1024
+    own, largest = (
+        resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    )
+    return float(unit * (own + workers * largest))
+
+
+def estimate_text(found: Estimate) -> str:
+    """An estimate as lines of at most 100 columns."""
+    if not found.networks:
+        return (
+            f"Nothing is left to do of {found.suite}: all {found.planned} networks are trained and measured."
+        )
+    left = "" if found.networks == found.planned else f", {found.networks} of them left to train or measure"
+    workers = f"{found.workers} worker{'' if found.workers == 1 else 's'}"
+    lines = [f"{found.suite}: {found.planned} networks{left}; {workers} on {found.device}", ""]
+    rows = [HEADINGS, *family_rows(found.costs)]
+    rows.append(("in all", "", str(found.networks), "", "", duration(found.seconds), size(found.disk_bytes)))
+    widths = [max(len(row[k]) for row in rows) for k in range(len(HEADINGS))]
+    for row in rows:
+        cells = [f"{cell:<{w}}" if k < 2 else f"{cell:>{w}}" for k, (cell, w) in enumerate(zip(row, widths))]
+        lines.append("  " + "  ".join(cells).rstrip())
+    lines += ["", *_about(found)]
+    return "\n".join(lines)
+
+
+def _about(found: Estimate) -> Iterator[str]:
+    yield "Seconds of one worker for each network; in all with measurements and the board on disk."
+    if math.isfinite(found.memory_bytes):
+        yield f"Memory: about {size(found.memory_bytes)} for all processes together."
+    sources = []
+    if found.known:
+        sources.append(f"{found.known} networks of earlier runs in the same place")
+    if found.tried:
+        sources.append(
+            f"{found.tried} networks trained and measured now ({number(found.trial_seconds, 2)} s)"
+        )
+    yield f"From {' and '.join(sources)}; nothing of it is kept." if found.tried else f"From {sources[0]}."
