@@ -1,0 +1,145 @@
+"""Every command that README and the documents show is run: here as it stands, or where `ELSEWHERE` says."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from benchmark.conftest import WALLS
+
+ROOT = Path(__file__).parent.parent
+WRITTEN = ("cli.md", "suites.md", "terminals.md", "architecture.md")
+"""Documents that scripts write from the code, or of commands that they run."""
+SHORT = "--limit 8 --proxies param_norm,random,parameter_count,train_loss"
+ELSEWHERE = {
+    r"publish .*--wandb-project \S+( --entity \S+)?( --with-weights)?$": "leaderboard/test_board_online.py",
+    r"pull ": "leaderboard/test_board_wandb_server.py",
+    r"score pgdl_": "leaderboard/test_statistics_published.py",
+    r"(measure|import-population) ": "benchmark/foreign/test_importing.py",
+    r"run width_study": "benchmark/suites/test_suite.py",
+}
+"""Commands that need a server, data or files of one's own, and the tests that run them or what they stand for."""
+SHORTER = {
+    r"run( quick)?$": f"run quick {SHORT}",
+    r"run quick --repeats 2$": f"run quick --repeats 2 {SHORT.replace('8', '4')}",
+    r"pilot compact$": "pilot quick --networks 4",
+    r"audit runs/quick$": "audit runs/quick --networks 1 --proxies param_norm",
+}
+"""The same with fewer networks."""
+
+
+def shown() -> list[str]:
+    """The commands in the blocks of README and documents, in their order, each once."""
+    found: dict[str, None] = {}
+    for file in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]:
+        if file.name in WRITTEN or file.name.endswith(".template.md"):
+            continue
+        for block in re.findall(
+            r"^```\w*\n(.*?)^```", file.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+        ):
+            for line in re.sub(r"\\\n\s*", " ", block).splitlines():
+                command = re.search(r"(?:^|&& )(?:\.venv/bin/)?gapbench ([a-z].*)", line)
+                if command:
+                    found.setdefault(re.sub(r"\s+", " ", command[1].partition("  #")[0]).strip())
+    return [command.replace("runs/compact", "runs/quick") for command in found]
+
+
+COMMANDS = shown()
+HERE = [command for command in COMMANDS if not any(re.match(pattern, command) for pattern in ELSEWHERE)]
+
+
+def run(command: str, folder: Path, status: int = 0) -> str:
+    """What a command prints; it must end with an exit code."""
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join(p for p in sys.path if p),
+        "WANDB_MODE": "offline",
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "gapbench", *shlex.split(command)],
+        cwd=folder, capture_output=True, text=True, env=environment,
+    )  # fmt: skip
+    said = done.stdout + done.stderr
+    assert done.returncode == status, f"gapbench {command} ended with {done.returncode}:\n{said}"
+    assert "Traceback" not in said
+    return said
+
+
+def short(command: str) -> str:
+    """The command with fewer networks, and without walls where there are none."""
+    for pattern, other in SHORTER.items():
+        if re.match(pattern, command):
+            return other
+    return command + (" --unsandboxed" if WALLS and re.match("submit|verify", command) else "")
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with all that the commands speak of: a run with an entry, runs of others, a table."""
+    folder = tmp_path_factory.mktemp("stage")
+    run(f"run quick {SHORT}", folder)
+    run("new my_proxy", folder)
+    run(short("submit my_proxy.py --run runs/quick"), folder)
+    for other in ("a", "b", "colleague"):
+        shutil.copytree(folder / "runs/quick", folder / "runs" / other)
+    entry = next((folder / "runs/quick/entries").glob("*.json"))
+    shutil.copy(entry, folder / "entry.json")
+    random = np.random.default_rng(0)
+    rows = pd.DataFrame({"a": np.repeat([1, 2, 3], 12), "b": np.tile([0.1, 0.2], 18)})
+    rows["gap"] = rows["a"] + 0.1 * random.standard_normal(36)
+    rows["measure"] = rows["gap"] + random.standard_normal(36)
+    rows.to_csv(folder / "TABLE.csv", index=False)
+    return folder
+
+
+def test_commands_are_found() -> None:
+    assert len(COMMANDS) > 25
+    for pattern, file in ELSEWHERE.items():
+        assert any(re.match(pattern, command) for command in COMMANDS), pattern
+        assert (ROOT / "tests" / file).is_file(), file
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", HERE)
+def test_a_command_that_is_shown_works(command: str, stage: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "here"
+    shutil.copytree(stage, folder)
+    if command.startswith("run"):
+        shutil.rmtree(folder / "runs")
+    if command.startswith("new"):
+        (folder / "my_proxy.py").unlink()
+    if "--serve" in command:
+        served(command, folder)
+        return
+    said = run(short(command), folder, status=1 if "--fresh-seeds" in command else 0)
+    assert said.strip()
+
+
+def served(command: str, folder: Path) -> None:
+    """A board is shown until Ctrl-C."""
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join(p for p in sys.path if p),
+        "PYTHONUNBUFFERED": "1",
+    }
+    process = subprocess.Popen(
+        [sys.executable, "-m", "gapbench", *shlex.split(command)],
+        cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment,
+    )  # fmt: skip
+    assert process.stdout is not None
+    for line in process.stdout:
+        if "http://" in line:
+            break
+    else:
+        raise AssertionError("no address was told")
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    assert process.returncode in (0, 130)
