@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -55,10 +55,14 @@ class Suite:
     loss: str
     axes: tuple[str, ...]
     text: str
+    stored_problem: tuple[str, ...] | None = None
+    """The problem of a run whose configurations cannot be made out any more."""
 
     @property
     def problem(self) -> tuple[str, ...]:
         """The axes that change the data; of a suite without configurations those of the usual names."""
+        if self.stored_problem is not None:
+            return self.stored_problem
         if not self.configurations:
             return tuple(axis for axis in self.axes if axis in DATA)
         options = {name for task in {c.task for c in self.configurations} for name in options_of_task(task)}
@@ -113,13 +117,16 @@ def refuse_met_criteria(configurations: Sequence[Configuration], where: str) -> 
             )
 
 
-def parse_suite(text: str, where: str, careful: bool = False) -> Suite:
+def parse_suite(
+    text: str, where: str, careful: bool = False, requests: Sequence[ProxyRequest] | None = None
+) -> Suite:
     """Validate a suite's TOML text.
 
     Args:
         text: the whole file.
         where: names it in messages.
         careful: also refuse samples of fewer networks than they say; runs made with such a suite go on being read.
+        requests: what is measured, in the place of what the file says, which is then not looked at.
 
     Returns:
         The suite with all its configurations.
@@ -127,6 +134,46 @@ def parse_suite(text: str, where: str, careful: bool = False) -> Suite:
     Raises:
         GapbenchError: saying what is wrong and where.
     """
+    file = _file(text, where)
+    hp.checked(file.training, f"suite {where}, [training]")
+    configurations: dict[Configuration, None] = {}
+    for index, grid in enumerate(file.grid, start=1):
+        place = f"suite {where}, grid {index}"
+        configurations.update(dict.fromkeys(expand(grid, file.training, place, careful)))
+    if requests is None:
+        requests = proxy_requests(file.measure.proxies, f"suite {where}, [measure]")
+    axes = varying_axes(configurations, followers_of(file.grid))
+    return _suite(file, text, tuple(configurations), tuple(requests), axes)
+
+
+def suite_of_file(
+    text: str,
+    where: str,
+    axes: Sequence[str],
+    problem: Sequence[str],
+    requests: Sequence[ProxyRequest],
+) -> Suite:
+    """A suite whose tasks, families and proxies are not looked at, so that they need not be installed.
+
+    Args:
+        text: the whole file.
+        where: names it in messages.
+        axes: what varies.
+        problem: those of the axes that change the data.
+        requests: what is measured.
+
+    Returns:
+        The suite, without configurations.
+
+    Raises:
+        GapbenchError: for a text that is no suite.
+    """
+    suite = _suite(_file(text, where), text, (), tuple(requests), tuple(axes))
+    return replace(suite, stored_problem=tuple(problem))
+
+
+def _file(text: str, where: str) -> SuiteFile:
+    """The content of a suite's file, each key in its type."""
     try:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -134,22 +181,26 @@ def parse_suite(text: str, where: str, careful: bool = False) -> Suite:
     unknown = table.keys() - {part.name for part in fields(SuiteFile)}  # perhaps a misspelt [[grid]]
     if not unknown and not (isinstance(table.get("grid"), list) and table["grid"]):
         raise GapbenchError(f"suite {where}: at least one [[grid]] is needed.")
-    file = validated(table, SuiteFile, f"suite {where}", strict=True)
-    hp.checked(file.training, f"suite {where}, [training]")
-    configurations: dict[Configuration, None] = {}
-    for index, grid in enumerate(file.grid, start=1):
-        place = f"suite {where}, grid {index}"
-        configurations.update(dict.fromkeys(expand(grid, file.training, place, careful)))
+    return validated(table, SuiteFile, f"suite {where}", strict=True)
+
+
+def _suite(
+    file: SuiteFile,
+    text: str,
+    configurations: tuple[Configuration, ...],
+    requests: tuple[ProxyRequest, ...],
+    axes: tuple[str, ...],
+) -> Suite:
     return Suite(
         name=file.name,
         version=file.version,
         summary=str(file.summary),
-        configurations=tuple(configurations),
-        proxies=proxy_requests(file.measure.proxies, f"suite {where}, [measure]"),
+        configurations=configurations,
+        proxies=requests,
         samples=file.measure.samples,
         measure_seed=file.measure.seed,
         loss=file.measure.loss,
-        axes=varying_axes(configurations, followers_of(file.grid)),
+        axes=axes,
         text=text,
     )
 
