@@ -74,6 +74,11 @@ Keys without a default are needed. What the axes do in training, and why: [axes.
 """
 
 
+def tasks() -> list[str]:
+    """The tasks of gapbench itself; a plug-in that happens to be installed has no place here."""
+    return [name for name in list_tasks() if task_entry(name).loader.startswith("gapbench_tasks.")]
+
+
 def page() -> str:
     """The text of the page."""
     parts = [HEAD, "## Top level\n", keys(SuiteFile)]
@@ -104,7 +109,7 @@ def page() -> str:
         "Axes, or fixed in `task_options`. All tasks have these:\n",
         rules(of_every_task(), {"label_noise": 0.0, "data_seed": 0}),
     ]
-    parts += [text for task in list_tasks() for text in of_task(task)]
+    parts += [text for task in tasks() for text in of_task(task)]
     parts += ["## Families\n", families(), "## Options of proxies\n", proxies()]
     return "\n".join(parts).rstrip() + "\n"
 
@@ -154,7 +159,7 @@ def named_rules(task: str) -> dict[str, Rule]:
 
 def of_every_task() -> dict[str, Rule]:
     """The options that all tasks have."""
-    known = [named_rules(task) for task in list_tasks()]
+    known = [named_rules(task) for task in tasks()]
     common = {name: rule for name, rule in known[0].items() if all(own.get(name) == rule for own in known)}
     own_size = dataclasses.replace(common["train_size"], default="the task's own")
     return common | {"train_size": own_size}
@@ -171,23 +176,28 @@ def of_task(task: str) -> list[str]:
 def families() -> str:
     """What a family leaves to choose."""
     rows = ["| family | depth | activations | dropout | images |", "|---|---|---|---|---|"]
-    for name in list_models():
-        family = describe(name)
+    for family in map(describe, list_models()):
+        if not family.builder.startswith("gapbench_models."):
+            continue
         depth = family.depth or "fixed"
         if family.default_depth is not None:
             depth += f" ({family.default_depth})"
         choices = ", ".join(f"`{choice}`" for choice in family.activation_choices) or "its own"
         size = f"{family.smallest_size} x {family.smallest_size}"
-        rows.append(f"| `{name}` | {depth} | {choices} | {family.dropout or 'none'} | at least {size} |")
+        rows.append(
+            f"| `{family.name}` | {depth} | {choices} | {family.dropout or 'none'} | at least {size} |"
+        )
     return "\n".join(rows) + "\n"
 
 
 def proxies() -> str:
     """The options of each proxy with their defaults."""
     rows = ["What they mean: `gapbench info PROXY`.\n", "| proxy | options |", "|---|---|"]
-    for name in list_proxies():
-        options = [f"`{option} = {value_text(value)}`" for option, value in proxy_entry(name).options.items()]
-        rows.append(f"| `{name}` | {', '.join(options) or 'none'} |")
+    for entry in map(proxy_entry, list_proxies()):
+        if not entry.function.__module__.startswith("gapbench.proxies."):
+            continue
+        options = [f"`{option} = {value_text(value)}`" for option, value in entry.options.items()]
+        rows.append(f"| `{entry.name}` | {', '.join(options) or 'none'} |")
     return "\n".join(rows) + "\n"
 
 
