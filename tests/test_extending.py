@@ -201,3 +201,25 @@ def test_a_run_of_before_says_which_name_it_does_not_know(alone):
     done = gapbench(None, "board", alone)
     assert done.returncode == 2
     assert "There is no task 'blobs'." in done.stderr
+
+
+POPULATION = """
+import sys
+from gapbench.population.stored import open_population
+found = open_population(sys.argv[1])
+print(len(found.members), [request.label for request in found.suite.proxies])
+"""
+
+
+def test_without_the_proxy_alone_its_networks_take_submissions(alone, site, tmp_path):
+    shutil.copytree(site, tmp_path / "part")
+    points = next((tmp_path / "part").glob("*.dist-info/entry_points.txt"))
+    text = points.read_text()
+    points.write_text(re.sub(r"\[gapbench\.proxies\]\n[^\[]*", "", text))
+    assert points.read_text() != text
+    done = python(tmp_path / "part", "-c", POPULATION, alone)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "12 ['low_margin', 'param_norm']"
+    done = gapbench(tmp_path / "part", "run", alone)
+    assert done.returncode == 2
+    assert "the proxy low_margin of gapbench-blobs 1.0 is not installed." in done.stderr
