@@ -65,7 +65,7 @@ def run(
     if own is not None and out is None:
         out = own
     # a wrong name is said before torch is imported
-    chosen = suite_in(own) if own is not None else load_suite(os.fspath(suite))
+    chosen = suite_in(own, measures=proxies is None) if own is not None else load_suite(os.fspath(suite))
     from gapbench.runs.environment import choose_device
 
     device = choose_device(device)
@@ -121,6 +121,7 @@ def brought_up_to_date(
     from gapbench.population.progress import Silent
     from gapbench.runs.environment import environment
     from gapbench.runs.identity import identity_in
+    from gapbench.runs.known import META, kept, known_in
     from gapbench.runs.lock import sole_driver
     from gapbench.runs.store import Store
 
@@ -131,6 +132,7 @@ def brought_up_to_date(
         store.set_meta("suite", {"name": suite.name, "version": suite.version, "text": suite.text})
         store.set_meta("plan", [cell.key for cell in plan])
         store.set_meta("proxies", _labelled(store, requests))
+        store.set_meta(META, kept(suite, requests, known_in(store)))
         store.set_meta(f"environment {time.time():.6f}", environment(setup.device))
         shown = progress or Silent()
         shown.about(suite.axes)

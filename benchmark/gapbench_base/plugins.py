@@ -17,6 +17,18 @@ def source_of(point: EntryPoint) -> str:
     return f"{point.value} of {package}"
 
 
+def distribution_of(point: EntryPoint) -> str:
+    """Name and version of the package that brings it."""
+    return f"{point.dist.name} {point.dist.version}" if point.dist is not None else "an unknown package"
+
+
+def package_of(group: str, place: str) -> str:
+    """The installed package that brings what is defined at `module` or `module:name`; empty if none does."""
+    top = place.partition(":")[0].partition(".")[0]
+    of_it = (point for point in found(group) if point.module.partition(".")[0] == top)
+    return next((distribution_of(point) for point in of_it), "")
+
+
 @functools.cache
 def load(group: str) -> tuple[tuple[object, ...], tuple[tuple[str, str], ...]]:
     """Load every entry point of a group, once a process.

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import re
 from dataclasses import is_dataclass
-from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
+from types import UnionType
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
 from gapbench_base.errors import GapbenchError
-from gapbench_base.suggestions import did_you_mean
+from gapbench_base.rules import Key, bounded
+from gapbench_base.suggestions import near_and_others
 
 T = TypeVar("T")
 WORDS = (
     (r"Expected `array` of length >= 1", r"should be a list of at least one entry"),
-    (r"Expected `int` >= (.*)", r"should be a whole number of at least \1"),
-    (r"Expected `int` <= (.*)", r"should be a whole number of at most \1"),
     (r"Expected (.*), got (.*)", r"should be \1, not \2"),
     (r"Expected (.*)", r"should be \1"),
     (r"(?i)number out of range", r"is out of range"),
@@ -33,6 +33,10 @@ TYPES = {
     "str": "a text",
     "time": "a time",
 }
+BOUND = r"Expected `(int|float)` [<>].*"
+"""What msgspec says of a number out of its bounds, of which it names the one."""
+BEYOND = 2**63 - 1
+"""A bound that is none for people."""
 LONGEST = 60  # characters of a value that are shown
 
 
@@ -70,11 +74,18 @@ def _complaint(text: str, place: str, content: Any, kind: Any) -> str:
     if text.startswith("Invalid enum value"):
         return f"{subject} is none of {', '.join(map(str, _choices(kind, place)))}"
     if text.startswith("Expected `str` matching regex"):
-        return f"{subject} should be {_kind_at(kind, place)[1]}"
+        return f"{subject} should be {words_of(_kind_at(kind, place))}"
+    declared = _kind_at(kind, place)
+    if re.fullmatch(BOUND, text):
+        return f"{subject} should be {words_of(declared)}"
+    if _key_in(declared) and (found := re.fullmatch(r"Expected `[^`]*`, got `([a-z]+)`", text)):
+        words, given = words_of(declared), TYPES.get(found[1], found[1])
+        seen = given == TYPES["float"] and "number" in words  # as one can see of 1.5
+        return f"{subject} should be {words}" + ("" if seen else f", not {given}")
     for shape, words in WORDS:
         if found := re.fullmatch(shape, text):
             said = re.sub(r"`([a-z |]+)`", _types, found.expand(words))
-            if there and said == "should be a whole number, not a number":  # as one can see of 1.5
+            if there and said == "should be a whole number, not a number":  # as one can see
                 said = "should be a whole number"
             return f"{subject} {said}".lstrip()
     said = text.rstrip(".")
@@ -99,8 +110,49 @@ def _shown(content: Any, place: str) -> str:
     return f" = {shown}" if isinstance(content, str | int | float) and len(shown) <= LONGEST else ""
 
 
-def _kind_at(kind: Any, place: str) -> tuple[Any, str]:
-    """The type at a place within a dataclass, such as `measure.loss`, and the words for its pattern."""
+def words_of(kind: Any) -> str:
+    """What a value of a type may be, in words: `a whole number of at least 2`.
+
+    Args:
+        kind: the annotation, with its bounds (`msgspec.Meta`) and what else is known of the key (`Key`).
+
+    Returns:
+        The words, with an article; of a `Literal` its values.
+    """
+    notes: tuple[object, ...] = ()
+    while get_origin(kind) is Annotated:
+        kind, *more = get_args(kind)
+        notes += tuple(more)
+    said = [note.values for note in notes if isinstance(note, Key) and note.values]
+    metas = [note for note in notes if isinstance(note, msgspec.Meta)]
+    said += [meta.description for meta in metas if meta.description]
+    if said:
+        return said[0]
+    if get_origin(kind) is Literal:
+        return f"one of {', '.join(map(str, get_args(kind)))}"
+    members = [member for member in get_args(kind) if member is not type(None)]
+    if get_origin(kind) in (Union, UnionType):
+        return " or ".join(dict.fromkeys(map(words_of, members)))
+    if kind not in (int, float):
+        base = "dict" if is_dataclass(kind) else getattr(get_origin(kind) or kind, "__name__", "")
+        return TYPES.get({"list": "array", "dict": "object"}.get(base, base), "anything")
+    meta = metas[0] if metas else msgspec.Meta()
+    return bounded(
+        "whole number" if kind is int else "number",
+        above=meta.gt,
+        least=meta.ge,
+        below=meta.lt,
+        most=None if meta.le is None or meta.le >= BEYOND else meta.le,
+    )
+
+
+def _key_in(kind: Any) -> bool:
+    """Whether an annotation says what there is to say of a key."""
+    return any(isinstance(note, Key) for note in getattr(kind, "__metadata__", ()))
+
+
+def _kind_at(kind: Any, place: str) -> Any:
+    """The annotation at a place within a dataclass, such as `measure.loss`."""
     for name in re.findall(r"\w+|\[[^]]*\]", place):
         # of `Part | None`, `list[Part]`, `dict[str, Part]`: Part
         while not is_dataclass(kind) and get_args(kind):
@@ -108,18 +160,14 @@ def _kind_at(kind: Any, place: str) -> tuple[Any, str]:
             kind = next((part for part in parts if is_dataclass(part)), parts[-1])
         if is_dataclass(kind) and not name.startswith("["):
             kind = get_type_hints(kind, include_extras=True)[name]
-    words = ""
-    if get_origin(kind) is Annotated:
-        kind, *notes = get_args(kind)
-        words = next(
-            (note.description for note in notes if isinstance(note, msgspec.Meta) and note.description), ""
-        )
-    return kind, words
+    return kind
 
 
 def _choices(kind: Any, place: str) -> tuple[str, ...]:
     """What a place within a dataclass may be."""
-    found, _ = _kind_at(kind, place)
+    found = _kind_at(kind, place)
+    while get_origin(found) is Annotated:
+        found = get_args(found)[0]
     return tuple(
         choice for part in (found, *get_args(found)) for choice in get_args(part) if isinstance(choice, str)
     )
@@ -132,7 +180,7 @@ def _types(found: re.Match[str]) -> str:
 
 def _refuse_unknown(content: Any, kind: Any, where: str) -> None:
     """Refuse keys of tables within tables, and of tables in lists, that the dataclasses do not know."""
-    if get_origin(kind) is Annotated:
+    while get_origin(kind) is Annotated:
         kind = get_args(kind)[0]
     for member in get_args(kind):
         if isinstance(content, list) and is_dataclass(member):
@@ -145,6 +193,5 @@ def _refuse_unknown(content: Any, kind: Any, where: str) -> None:
     types = get_type_hints(kind, include_extras=True)
     for key, value in content.items():
         if key not in types:
-            hint = did_you_mean(key, types) or f" Known: {', '.join(sorted(types))}."
-            raise GapbenchError(f"{where}: unknown key {key!r}.{hint}")
+            raise GapbenchError(f"{where}: unknown key {key!r}.{near_and_others(key, sorted(types))}")
         _refuse_unknown(value, types[key], f"{where}, {key}")

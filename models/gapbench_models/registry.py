@@ -81,6 +81,8 @@ def _unknown(name: object) -> str:
         for close in get_close_matches(architecture, by_architecture, n=2, cutoff=0.6)
         if by_architecture[close] not in near
     ]
-    if near:
-        return f"unknown model family {name!r}; did you mean {' or '.join(near)}?"
-    return f"unknown model family {name!r}; known are {', '.join(families)}"
+    near = list(dict.fromkeys(near))
+    if not near:
+        return f"There is no model family {name!r}. Known: {', '.join(families)}."
+    meant, others = " or ".join(map(repr, near)), [known for known in families if known not in near]
+    return f"There is no model family {name!r}. Did you mean {meant}? The others: {', '.join(others)}."

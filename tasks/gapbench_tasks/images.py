@@ -12,13 +12,12 @@ from numpy.typing import NDArray
 from gapbench_base.errors import TaskError
 from gapbench_base.seeds import named_generator
 from gapbench_tasks.folder import SOURCES, load_images
+from gapbench_tasks.options import Range
 from gapbench_tasks.selection import further_subset, noisy_labels, stratified_subset
 from gapbench_tasks.task import POOL_SIZE, Split, Task, Unlabelled, Upright, fingerprint
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-Range = tuple[float, float]
 
 
 def published_task(

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 from gapbench_base import plugins
 from gapbench_base.errors import TaskError
+from gapbench_base.rules import LARGEST, Rule, rules_of, shown
 from gapbench_base.scanning import by_name, modules_of
-from gapbench_base.suggestions import did_you_mean
+from gapbench_base.suggestions import near_and_others
 from gapbench_tasks.entry import TaskEntry
 
 if TYPE_CHECKING:
     from gapbench_tasks.task import Task
 
 
-LARGEST = 1e300
 LOADERS = "gapbench_tasks.loaders"
 """The package whose modules hold the built-in tasks."""
 
@@ -74,8 +74,7 @@ def task_entry(name: str) -> TaskEntry:
     """The entry of a task; raises `TaskError` with near misses for an unknown name."""
     entries = _known()[0]
     if name not in entries:
-        hint = did_you_mean(name, entries)
-        raise TaskError(f"There is no task {name!r}.{hint} Tasks: {', '.join(sorted(entries))}.")
+        raise TaskError(f"There is no task {name!r}.{near_and_others(name, sorted(entries))}")
     return entries[name]
 
 
@@ -94,6 +93,11 @@ def task_options(name: str) -> dict[str, Any]:
     """Options of a task and their defaults (without the data folder)."""
     parameters = inspect.signature(_loader(name)).parameters.values()
     return {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
+
+
+def option_rules(name: str) -> dict[str, Rule]:
+    """What the loader of a task says of its options, by name; of a plug-in's perhaps nothing."""
+    return rules_of(_loader(name))
 
 
 def number_of_classes(name: str, options: Mapping[str, Any]) -> int | None:
@@ -122,8 +126,7 @@ def load_task(name: str, data_dir: str | os.PathLike[str] | None = None, **optio
     known = task_options(name)
     for option in options:
         if option not in known:
-            hint = did_you_mean(option, known)
-            raise TaskError(f"The task {name} has no option {option!r}.{hint} Options: {', '.join(known)}.")
+            raise TaskError(f"The task {name} has no option {option!r}.{near_and_others(option, known)}")
     return _loader(name)(data_dir, **_checked(name, options))
 
 
@@ -131,36 +134,55 @@ def _checked(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     return {option: canonical_option(name, option, value) for option, value in options.items()}
 
 
-def canonical_option(name: str, option: str, value: Any) -> Any:
+def canonical_option(name: str, option: str, value: Any, called: str | None = None) -> Any:
     """An option's value in the type of its default: whole number, real number or tuple of numbers.
+
+    Args:
+        name: of the task.
+        option: of its loader.
+        value: what was given.
+        called: what messages call the option, where that is another name.
 
     Returns:
         The value.
 
     Raises:
-        TaskError: a value of another type.
+        TaskError: a value of another type, or one that the loader's rule for the option refuses.
     """
-    default = task_options(name)[option]
+    default, rule = task_options(name)[option], option_rules(name).get(option)
+    called = called or option
     if value is None and default is None:
         return None
+
+    def refused(kind: str) -> str:
+        words = rule.words if rule is not None else kind
+        return f"The task {name}: {called} = {shown(value)} must be {words}."
+
     if isinstance(default, bool | str):
         if type(value) is not type(default):
-            kind = "true or false" if isinstance(default, bool) else "a text"
-            raise TaskError(f"The task {name}: {option} = {value!r} must be {kind}.")
-        return value
+            raise TaskError(refused("true or false" if isinstance(default, bool) else "a text"))
+        return _ruled(name, called, value, rule)
     if isinstance(value, int) and abs(value) > LARGEST:
-        raise TaskError(f"The task {name}: {option} = {value} is beyond all measure.")
+        raise TaskError(f"The task {name}: {called} = {shown(value)} is beyond all measure.")
     if isinstance(default, int):
         if isinstance(value, bool) or not isinstance(value, int | float) or value != value // 1:
-            raise TaskError(f"The task {name}: {option} = {value!r} must be a whole number.")
-        return int(value)
+            raise TaskError(refused("a whole number"))
+        return _ruled(name, called, int(value), rule)
     if isinstance(default, float):
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise TaskError(f"The task {name}: {option} = {value!r} must be a number.")
-        return float(value)
+            raise TaskError(refused("a number"))
+        return _ruled(name, called, float(value), rule)
     if not isinstance(value, list | tuple) or not all(
         isinstance(v, int | float) and not isinstance(v, bool) for v in value
     ):
-        raise TaskError(f"The task {name}: {option} = {value!r} must be a list of numbers.")
+        raise TaskError(refused("a list of numbers"))
     whole = isinstance(default, tuple) and all(isinstance(v, int) for v in default)
     return tuple(value) if whole else tuple(float(v) for v in value)
+
+
+def _ruled(name: str, option: str, value: Any, rule: Rule | None) -> Any:
+    """The value, if the rule of its option takes it."""
+    complaint = rule.complaint(option, value) if rule is not None and not rule.values else ""
+    if complaint:
+        raise TaskError(f"The task {name}: {complaint}")
+    return value

@@ -13,10 +13,20 @@ from pathlib import Path
 
 import pytest
 
+from gapbench_leaderboard.board import doubts, standing
 from gapbench_leaderboard.board.columns import heat_maps, page_columns
 from gapbench_leaderboard.board.marks import meanings, page_marks
 from gapbench_leaderboard.scoring import registry
-from gapbench_leaderboard.scoring.registry import Estimator, Mark, estimators, for_each_proxy
+from gapbench_leaderboard.scoring.engine import rows_made
+from gapbench_leaderboard.scoring.registry import (
+    LETTERS_TAKEN,
+    NAMES_TAKEN,
+    Estimator,
+    Mark,
+    RowMaker,
+    estimators,
+    for_each_proxy,
+)
 from leaderboard.board_cases import STATES, scored
 from leaderboard.chromium import CHROMIUM, browser, needs_browser
 
@@ -146,7 +156,7 @@ def test_two_estimators_or_marks_of_one_name_are_refused(
     monkeypatch.setattr(registry, "_makers", [*registry._makers])
     for_each_proxy(clash)(lambda rows, data, proxy: None)
     with pytest.raises(ValueError, match="are called"):
-        registry.row_makers.__wrapped__()
+        registry._known.__wrapped__()
 
 
 def test_a_mark_applies_from_its_threshold_on_and_never_to_what_is_undefined() -> None:
@@ -188,3 +198,35 @@ def test_columns_marks_and_maps_keep_their_order() -> None:
     assert in_order(marks, [mark["name"] for mark in page_marks()])
     assert in_order(list("Suwcdpna"), list(meanings()))
     assert all(column["about"] for column in columns)
+
+
+def maker(make, plugin=True):
+    return RowMaker((Estimator("mine", "m"),), 1000, "a_plugin", of_all=make, plugin=plugin)
+
+
+def test_a_plugins_estimator_that_fails_is_left_out_with_a_warning():
+    def broken(rows):
+        rows.rows.append(("", "", "gap", "p", "mine", 0.5, 0.0, 1.0, 3))
+        raise KeyError("x")
+
+    with pytest.warns(UserWarning, match="mine of the plug-in a_plugin is left out: KeyError: 'x'"):
+        assert rows_made(maker(None), "gap", broken).rows == []
+    with pytest.raises(KeyError):
+        rows_made(maker(None, plugin=False), "gap", broken)
+
+
+@pytest.mark.parametrize(
+    ("name", "kept"), [("mine", True), ("mine:lr", True), ("pairs:mine", True), ("tau", False)]
+)
+def test_a_plugin_adds_no_rows_of_other_estimators(name, kept):
+    row = ("", "", "gap", "p", name, 0.5, 0.0, 1.0, 3)
+    if kept:
+        assert rows_made(maker(None), "gap", lambda rows: rows.rows.append(row)).rows == [row]
+        return
+    with pytest.warns(UserWarning, match="its rows bear 'tau', which it does not declare"):
+        assert rows_made(maker(None), "gap", lambda rows: rows.rows.append(row)).rows == []
+
+
+def test_marks_of_values_and_entries_are_taken_for_plugins_too():
+    assert set(LETTERS_TAKEN) == set(doubts.MEANINGS)
+    assert set(NAMES_TAKEN) == {*doubts.NAMES.values(), *standing.ABOUT}

@@ -50,7 +50,7 @@ def test_listing_and_describing_import_no_torch() -> None:
     ],
 )
 def test_an_unknown_name_suggests_near_ones(wrong: str, suggested: str) -> None:
-    with pytest.raises(ValueError, match="did you mean") as caught:
+    with pytest.raises(ValueError, match="Did you mean") as caught:
         build_model(wrong)
     assert suggested in str(caught.value)
 

@@ -200,10 +200,10 @@ def test_training_sets_are_nested_and_every_option_tells_in_the_fingerprint():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"spectrum": -1.0}, "spectrum = -1.0: give a finite exponent"),
+        ({"spectrum": -1.0}, "spectrum = -1.0 must be a number of at least 0"),
         ({"spectrum": float("inf")}, "spectrum"),
         ({"teacher": "leadin"}, "Did you mean 'leading'"),
-        ({"teacher": 3}, "must be a text"),
+        ({"teacher": 3}, "must be one of random, leading, trailing"),
         ({"shape": (1, 2, 2), "num_classes": 3, "teacher": "trailing"}, "only two classes"),
         ({"spectrum": 4.0, "teacher": "trailing"}, r"margin = 0.2 is too large: .* deviation of about 0\.0"),
     ],

@@ -1,4 +1,4 @@
-"""What `gapbench info NAME` says of a proxy, a suite, a family or a task."""
+"""What `gapbench info NAME` says of a proxy, a suite, a family, a task or a run."""
 
 from __future__ import annotations
 
@@ -35,10 +35,12 @@ def described(name: str) -> list[Described]:
     found = [describe(name) for names, describe in kinds if name in names]
     if not found and name.endswith(".toml") and Path(name).is_file():
         found = [_suite(name)]
+    if not found and (Path(name) / "run.sqlite").is_file():
+        found = [_run(name)]
     if not found:
         everything = [known for names, _ in kinds for known in names]
         raise GapbenchError(
-            f"Nothing is called {name!r}: no proxy, suite, family of networks or task."
+            f"Nothing is called {name!r}: no proxy, suite, family of networks, task or run."
             f"{did_you_mean(name, everything)} `gapbench list proxies` (suites, models, tasks) names them all."
         )
     return found
@@ -108,6 +110,26 @@ def _suite(name: str) -> Described:
         "to train it": f"gapbench run {name}",
     }
     return {"name": suite.name, "kind": "suite", "text": suite.summary, "facts": facts}
+
+
+def _run(name: str) -> Described:
+    from gapbench.runs.run import open_run
+
+    run = open_run(name)
+    statuses = run.population["status"].value_counts()
+    missing = run.known.missing([request.proxy for request in run.proxies])
+    facts: dict[str, object] = {
+        "suite": f"{run.suite.name} version {run.suite.version}",
+        "population": f"{run.identity.fingerprint}, {run.identity.words}",
+        "networks": [f"{count:>4}  {status}" for status, count in statuses.items()] or "none",
+        "axes": ", ".join(run.suite.axes) or "none",
+        "problems differ in": ", ".join(run.suite.problem) or "the task alone",
+        "measured": [request.label for request in run.proxies] or "nothing",
+        "submitted": [entry.label for entry in run.entries] or "nothing",
+        "not installed": missing or "nothing",
+        "board": str(run.folder / "board" / "index.html"),
+    }
+    return {"name": name, "kind": "run", "text": run.suite.summary, "facts": facts}
 
 
 def _ordered(values: set[object]) -> list[str]:

@@ -16,7 +16,7 @@ from gapbench.commands.completing import names
 @click.option("--data", "data_dir", type=click.Path(path_type=Path), help="Data folder (or GAPBENCH_DATA).")
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 def info_command(name: str | None, data_dir: Path | None, as_json: bool) -> None:
-    """What is known of NAME, a proxy, a suite (or its file), a family of networks or a task.
+    """What is known of NAME, a proxy, a suite (or its file), a family of networks, a task or the folder of a run.
 
     Without a name: versions, devices and data found.
     """

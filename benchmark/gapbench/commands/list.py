@@ -6,15 +6,21 @@ import json
 
 import click
 
-KINDS = ("tasks", "models", "proxies", "suites")
+KINDS = ("tasks", "models", "proxies", "suites", "estimators")
 
 
 @click.command("list")
 @click.argument("kind", type=click.Choice(KINDS))
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 def list_command(kind: str, as_json: bool) -> None:
-    """List tasks, models, proxies or suites with one line of explanation each."""
-    rows = {"tasks": _tasks, "models": _models, "proxies": _proxies, "suites": _suites}[kind]()
+    """List tasks, models, proxies, suites or estimators with one line of explanation each."""
+    rows = {
+        "tasks": _tasks,
+        "models": _models,
+        "proxies": _proxies,
+        "suites": _suites,
+        "estimators": _estimators,
+    }[kind]()
     if as_json:
         click.echo(json.dumps(rows, indent=2))
         return
@@ -41,6 +47,10 @@ def _broken(kind: str) -> list[tuple[str, str]]:
         from gapbench.proxies.registry import broken_plugins as proxies
 
         return proxies()
+    if kind == "estimators":
+        from gapbench_leaderboard.scoring.registry import broken_plugins as estimators
+
+        return estimators()
     return []
 
 
@@ -85,3 +95,9 @@ def _suites() -> list[dict[str, str]]:
             {"name": name, "summary": f"{len(suite.configurations)} networks on {tasks}. {suite.summary}"}
         )
     return rows
+
+
+def _estimators() -> list[dict[str, str]]:
+    from gapbench_leaderboard.scoring.registry import estimators
+
+    return [{"name": known.name, "summary": " ".join(known.meaning.split())} for known in estimators()]

@@ -88,12 +88,14 @@ def _sources(run: Path) -> dict[str, str]:
         return {}
     import inspect
 
-    from gapbench.proxies.registry import proxy_entry
+    from gapbench.proxies.registry import list_proxies, proxy_entry
     from gapbench.runs.run import open_run
 
     opened = open_run(run)
     found = {}
     for request in opened.proxies:
+        if request.proxy not in list_proxies():  # its package is not installed any more
+            continue
         module = inspect.getmodule(proxy_entry(request.proxy).function)
         if module is not None:
             found[f"source/{module.__name__}.py"] = inspect.getsource(module)

@@ -79,6 +79,7 @@ def import_population(
     from gapbench.proxies.registry import list_proxies, proxy_entry
     from gapbench.runs.environment import environment
     from gapbench.runs.identity import identity_in
+    from gapbench.runs.known import META, of_proxies
     from gapbench.runs.lock import sole_driver
     from gapbench.runs.run import open_run
     from gapbench.runs.store import Store
@@ -106,6 +107,7 @@ def import_population(
         store.set_meta("suite", stored)
         store.set_meta("environment imported", environment("cpu"))
         store.set_meta("proxies", [[name, [], name] for name in names])
+        store.set_meta(META, of_proxies(names))
         store.set_meta("plan", [candidate.cell for candidate in candidates])
         for candidate, result in zip(candidates, found):
             row = candidate.row

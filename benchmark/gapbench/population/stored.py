@@ -13,7 +13,7 @@ from gapbench.population.siblings import siblings, without_seed
 from gapbench.runs.entry import Entry
 from gapbench.runs.identity import Identity
 from gapbench.runs.records import TrainedCell
-from gapbench.suites.suite import Configuration, Suite, parse_suite
+from gapbench.suites.suite import Configuration, Suite
 from gapbench_base.errors import GapbenchError
 
 
@@ -100,6 +100,7 @@ def open_population(
     from gapbench.population.plan import plan, protocol_of
     from gapbench.runs.identity import identity_of
     from gapbench.runs.intact import require_intact
+    from gapbench.runs.known import known_in, requests_in, suite_to_work_on
     from gapbench.runs.store import Store
     from gapbench_tasks.folder import data_folder
 
@@ -108,6 +109,7 @@ def open_population(
         raise GapbenchError(f"There is no run {folder}. Train one first: gapbench run quick --out {folder}")
     with Store(folder, readonly=True) as store:
         stored = store.meta("suite")
+        known, requests = known_in(store), requests_in(store)
         rows = {row.cell: row for row in store.cells()}
         planned, environments = store.meta("plan") or (), store.environments()
     if stored is None:
@@ -117,7 +119,7 @@ def open_population(
             f"{folder} is an imported population: gapbench cannot build its networks apart from their code, so "
             "it takes no submissions. Register the proxy in Python and import the table again."
         )
-    suite = parse_suite(stored["text"], f"of {folder}")
+    suite = suite_to_work_on(stored["text"], known, requests, f"The run {folder}", measures=False)
     data = str(data_folder(data_dir))
     members = []
     protocol = protocol_of(row.description for row in rows.values())

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from gapbench_base import plugins
 from gapbench_base.errors import GapbenchError
 from gapbench_base.scanning import modules_of
-from gapbench_base.suggestions import did_you_mean
+from gapbench_base.suggestions import near_and_others
 
 DIRECTIONS = ("worse", "better")
 NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
@@ -165,8 +165,7 @@ def proxy_entry(name: str) -> ProxyEntry:
     """The entry of a proxy; raises `GapbenchError` with near misses for an unknown name."""
     _load_built_in()
     if name not in _ENTRIES:
-        hint = did_you_mean(name, _ENTRIES)
-        raise GapbenchError(f"There is no proxy {name!r}.{hint} `gapbench list proxies` names them all.")
+        raise GapbenchError(f"There is no proxy {name!r}.{near_and_others(name, sorted(_ENTRIES))}")
     return _ENTRIES[name]
 
 
@@ -174,7 +173,6 @@ def checked_options(entry: ProxyEntry, options: dict[str, Any]) -> dict[str, Any
     """Defaults and the given options together; raises `GapbenchError` for one that does not exist."""
     for option in options:
         if option not in entry.options:
-            hint = did_you_mean(option, entry.options)
-            known = ", ".join(entry.options) or "none"
-            raise GapbenchError(f"{entry.name} has no option {option!r}.{hint} Options: {known}.")
+            hint = near_and_others(option, entry.options)
+            raise GapbenchError(f"{entry.name} has no option {option!r}.{hint}")
     return {**entry.options, **options}

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gapbench.runs.entry import Entry
+from gapbench.runs.known import joined
 from gapbench.runs.records import TrainedCell, checksums_of
 from gapbench_base.errors import GapbenchError
 
@@ -48,10 +49,10 @@ def join(runs: Sequence[str | os.PathLike[str]], entries: Sequence[str | os.Path
     _same_generations(opened)
     rows = {cell: records[number][cell] for cell, number in owner.items()}
     submitted = _entries(opened, entries, set(requests), rows)
-    joined = _joined(opened, owner, tuple(requests.values()), submitted, out)
-    identity = identity_of(first.suite.text, joined.cells, rows.values(), _environments(opened))
+    result = _joined(opened, owner, tuple(requests.values()), submitted, out)
+    identity = identity_of(first.suite.text, result.cells, rows.values(), _environments(opened))
     checksums = checksums_of(rows.values())
-    return replace(joined, identity=identity, checksums=checksums)
+    return replace(result, identity=identity, checksums=checksums)
 
 
 def _same_suite(first: Run, other: Run) -> None:
@@ -251,4 +252,5 @@ def _joined(
         problems=tuple(dict.fromkeys(problem for run in runs for problem in run.problems)),
         entries=entries,
         sources=tuple(run.folder for run in runs),
+        known=joined([run.known for run in runs]),
     )

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from gapbench.runs.entry import Entry
 from gapbench.runs.identity import Identity
-from gapbench.suites.suite import ProxyRequest, Suite, parse_suite
+from gapbench.runs.known import Known, known_in, requests_in, stored_suite
+from gapbench.suites.suite import ProxyRequest, Suite
 from gapbench_base.errors import GapbenchError
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ class Run:
     entries: tuple[Entry, ...] = field(default=(), repr=False)
     sources: tuple[Path, ...] = ()
     checksums: Mapping[str, str | None] = field(default_factory=dict, repr=False)
+    known: Known = field(default_factory=Known, repr=False)
 
     def __repr__(self) -> str:
         """What it is of, how much of it, in one line."""
@@ -148,21 +150,18 @@ class Run:
 
     def directions(self) -> dict[str, str]:
         """Label -> `worse` or `better`."""
-        from gapbench.proxies.registry import proxy_entry
-
-        own = {r.label: proxy_entry(r.proxy).higher_means for r in self.proxies}
+        own = {r.label: self.known.proxy(r.proxy).higher_means for r in self.proxies}
         return own | {entry.label: entry.higher_means for entry in self.entries}
 
     def build_board(self, scores: pd.DataFrame | None = None) -> Path:
         """Write `board/` afresh; returns the page."""
-        from gapbench.proxies.registry import proxy_entry
         from gapbench.runs.belonging import strangers
         from gapbench.runs.entries import board_entry
         from gapbench_leaderboard.board import build
 
         entries = {}
         for request in self.proxies:
-            entry = proxy_entry(request.proxy)
+            entry = self.known.proxy(request.proxy)
             entries[request.label] = {
                 "proxy": entry.name,
                 "version": entry.version,
@@ -232,6 +231,8 @@ class Run:
                 f"Incomplete: {self.identity.networks} of the suite's {self.identity.planned} networks have been "
                 f"trained ({self.identity.words})."
             )
+        if missing := self.known.estimators_missing():
+            notes.append(f"Not scored by the estimators of {', '.join(missing)}: not installed.")
         notes += strangers(self.entries, self.identity, self.checksums)
         for task in sorted(self.population.loc[self.population["source"] == "unofficial", "task"].unique()):
             notes.append(f"{task}: the data are not the official release (their checksum differs).")
@@ -273,12 +274,12 @@ def open_run(
         if stored is None:
             raise GapbenchError(f"{path} has a run.sqlite, but no suite was run there yet.")
         try:
-            suite = _imported(stored) if stored.get("imported") else parse_suite(stored["text"], f"of {path}")
+            requests, known = requests_in(store), known_in(store)
+            if stored.get("imported"):
+                suite = _imported(stored)
+            else:
+                suite = stored_suite(stored["text"], known, requests, f"of {path}")
             cells = tuple(store.meta("plan") or ())
-            requests = tuple(
-                ProxyRequest(name, tuple((k, v) for k, v in options), label)
-                for name, options, label in store.meta("proxies") or ()
-            )
         except GapbenchError:
             raise
         except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -301,6 +302,7 @@ def open_run(
             problems=problems,
             entries=tuple(entries),
             checksums=checksums_of(store.cells()),
+            known=known,
         )
 
 

@@ -13,6 +13,7 @@ from gapbench.runs.details import COLUMNS as DETAIL_COLUMNS
 from gapbench.runs.details import stated
 from gapbench.runs.entry import Entry
 from gapbench.runs.image_groups import unpacked
+from gapbench.runs.known import Known, known_in
 from gapbench.runs.noisy_gap import noise_of, noisy_gap, slope
 from gapbench.runs.records import StoredMeasurement, TrainedCell
 from gapbench.runs.store import Store
@@ -20,7 +21,6 @@ from gapbench.suites.columns import CELL_COLUMNS, EXTRA_COLUMNS, NOISY_GAP, RECO
 from gapbench.suites.hyperparameters import Hyperparameters
 from gapbench_base.errors import GapbenchError
 from gapbench_base.keys import content_key
-from gapbench_tasks import task_options
 
 SUBMISSION = '"submission":'
 """What the description of a measurement made for an entry has, and no other."""
@@ -49,25 +49,27 @@ def population_table(store: Store, cells: Sequence[str], axes: Sequence[str]) ->
     Returns:
         The table; its columns are documented above.
     """
-    wanted = set(cells)
+    wanted, known = set(cells), known_in(store)
     rows = {row.cell: row for row in store.cells() if row.cell in wanted}
     described = {key: description_of(store, row) for key, row in rows.items()}
     others = [axis for axis in axes if axis != "width"]
-    noisy = any((noise_of(described[key], row) or (0.0, 2))[0] > 0 for key, row in rows.items())
+    noisy = any((noise_of(described[key], row, known) or (0.0, 2))[0] > 0 for key, row in rows.items())
     names = list(dict.fromkeys([*CELL_COLUMNS, *others, *EXTRA_COLUMNS, *([NOISY_GAP] if noisy else [])]))
     table = []
     for key in cells:
         if key in rows:
-            values = axis_values(described[key], others)
-            known = {k: v for k, v in values.items() if k not in RECORDED_AXES or v is not None}
-            table.append({**asdict(rows[key]), **known, NOISY_GAP: noisy_gap(described[key], rows[key])})
+            values = axis_values(described[key], others, known)
+            own = {k: v for k, v in values.items() if k not in RECORDED_AXES or v is not None}
+            noisy_one = noisy_gap(described[key], rows[key], known)
+            table.append({**asdict(rows[key]), **own, NOISY_GAP: noisy_one})
     return pd.DataFrame(table, columns=names)
 
 
 def noise_slopes(store: Store, cells: Sequence[str]) -> dict[str, float]:
     """Cell -> what test noise is multiplied by in its `gap_noisy`, where that is known."""
-    wanted = set(cells)
-    found = {row.cell: slope(description_of(store, row), row) for row in store.cells() if row.cell in wanted}
+    wanted, known = set(cells), known_in(store)
+    rows = [row for row in store.cells() if row.cell in wanted]
+    found = {row.cell: slope(description_of(store, row), row, known) for row in rows}
     return {cell: value for cell, value in found.items() if value is not None}
 
 
@@ -95,14 +97,13 @@ def description_of(store: Store, row: TrainedCell) -> dict[str, object]:
     return dict(description)
 
 
-def axis_values(description: Mapping[str, Any], axes: Sequence[str]) -> dict[str, object]:
+def axis_values(
+    description: Mapping[str, Any], axes: Sequence[str], known: Known | None = None
+) -> dict[str, object]:
     """The values of axes beside the width in a cell's description, by name."""
     if "imported" in description:  # its axes are columns of somebody's table
         return {axis: description["training"].get(axis) for axis in axes}
-    defaults_of_task = task_options(description["task"]["name"])
-    if "seed" in defaults_of_task:
-        defaults_of_task["data_seed"] = defaults_of_task.pop("seed")
-    options = defaults_of_task | description["task"]["options"]
+    options = (known or Known()).task_options(description["task"]["name"]) | description["task"]["options"]
     defaults = Hyperparameters()
     values: dict[str, object] = {}
     for axis in axes:

@@ -9,7 +9,7 @@ from gapbench.proxies.registry import DIRECTIONS, NAME
 from gapbench.sandbox.protocol import clean
 from gapbench.sandbox.sandbox import Loaded
 from gapbench_base.errors import GapbenchError
-from gapbench_base.suggestions import did_you_mean
+from gapbench_base.suggestions import near_and_others
 
 
 def choose(loaded: Loaded, proxy: str | None) -> dict[str, Any]:
@@ -21,8 +21,8 @@ def choose(loaded: Loaded, proxy: str | None) -> dict[str, Any]:
         raise GapbenchError(f"The file registers {', '.join(names)}. Choose one with --proxy NAME.")
     chosen = [entry for entry in loaded.proxies if proxy in (None, entry.get("name"))]
     if not chosen:
-        hint = did_you_mean(proxy, names)
-        raise GapbenchError(f"The file registers no proxy {proxy!r}.{hint} It has: {', '.join(names)}.")
+        hint = near_and_others(proxy, names)
+        raise GapbenchError(f"The file registers no proxy {proxy!r}.{hint}")
     found = chosen[0]
     fits = (
         isinstance(found.get("name"), str)
@@ -43,8 +43,8 @@ def options_with(description: Mapping[str, Any], options: Mapping[str, object]) 
     defaults: dict[str, object] = description["options"]
     for option, value in options.items():
         if option not in defaults:
-            hint, known = did_you_mean(option, defaults), ", ".join(defaults) or "none"
-            raise GapbenchError(f"{description['name']} has no option {option!r}.{hint} Options: {known}.")
+            hint = near_and_others(option, defaults)
+            raise GapbenchError(f"{description['name']} has no option {option!r}.{hint}")
         default = defaults[option]
         number = isinstance(value, int | float) and not isinstance(value, bool)
         if isinstance(default, bool) != isinstance(value, bool) or (

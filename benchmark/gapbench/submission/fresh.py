@@ -48,14 +48,17 @@ def fresh_suite(suite: Suite) -> str:
 
 def toml_text(table: dict[str, Any]) -> str:
     """TOML of a suite's table: plain values first, then tables, then the grids."""
-    lines = [f"{key} = {_value(value)}" for key, value in table.items() if not _nested(value)]
+    lines = [f"{key} = {toml_value(value)}" for key, value in table.items() if not _nested(value)]
     for key, value in table.items():
         if isinstance(value, dict):
-            lines += ["", f"[{key}]", *(f"{name} = {_value(content)}" for name, content in value.items())]
+            lines += ["", f"[{key}]", *(f"{name} = {toml_value(content)}" for name, content in value.items())]
     for grid in table["grid"]:
         lines += ["", "[[grid]]"]
-        lines += [f"{name} = {_value(content)}" for name, content in grid.items() if name != "axes"]
-        lines += ["[grid.axes]", *(f"{name} = {_value(content)}" for name, content in grid["axes"].items())]
+        lines += [f"{name} = {toml_value(content)}" for name, content in grid.items() if name != "axes"]
+        lines += [
+            "[grid.axes]",
+            *(f"{name} = {toml_value(content)}" for name, content in grid["axes"].items()),
+        ]
     return "\n".join(lines) + "\n"
 
 
@@ -63,11 +66,12 @@ def _nested(value: object) -> bool:
     return isinstance(value, dict) or (isinstance(value, list) and any(isinstance(v, dict) for v in value))
 
 
-def _value(value: object) -> str:
+def toml_value(value: object) -> str:
+    """A value as TOML on one line, tables inline."""
     if isinstance(value, dict):
-        return "{ " + ", ".join(f"{name} = {_value(content)}" for name, content in value.items()) + " }"
-    if isinstance(value, list):
-        return "[" + ", ".join(_value(content) for content in value) + "]"
+        return "{ " + ", ".join(f"{name} = {toml_value(content)}" for name, content in value.items()) + " }"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(toml_value(content) for content in value) + "]"
     if isinstance(value, str):
         return json.dumps(value)  # the escapes of JSON are TOML's too
     return json.dumps(value)

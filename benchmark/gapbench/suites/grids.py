@@ -3,58 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
-
-from msgspec import Meta
+from dataclasses import fields
 
 from gapbench.suites import hyperparameters as hp
 from gapbench.suites.columns import taken
 from gapbench.suites.configuration import Configuration, options_of_task
+from gapbench.suites.file import SPECIAL_AXES, SPECIAL_RULES, GridTable, RangeTable, When
 from gapbench.suites.sampling import Axes, Range, SampleRule, points_of
-from gapbench_base.errors import GapbenchError
-from gapbench_base.suggestions import did_you_mean
-from gapbench_models import list_models
-from gapbench_tasks import TaskError, canonical_option, list_tasks, task_options
-
-MOST = 2**63 - 1
-MOST_POINTS = 100_000
-SPECIAL_AXES = ("family", "width", "seed")
-RANGE_KEYS = {"range", "scale"}
-
-
-@dataclass(frozen=True)
-class When:
-    """A [[grid.when]]: what holds where the axes named in `on` have these values (or one of a list of values).
-
-    `skip` leaves such points out. `set` gives fixed values to what is no axis, and other values to an axis: a list
-    as long as its own, or another range for a range.
-    """
-
-    on: dict[str, Any]
-    set: dict[str, Any] = field(default_factory=dict)
-    skip: bool = False
-
-
-@dataclass(frozen=True)
-class GridTable:
-    """A [[grid]] of a suite's file: all combinations of the values of its axes, or a balanced `sample` of them.
-
-    An axis is a list of values or, in a sample, `{ range = [low, high] }`, evenly in the logarithm unless `scale`
-    is "linear". Of a sample the share `core` is trained with `seeds` seeds in all, or with so many draws of the
-    data where `replicate` is "data_seed". `arm` names the grid in messages.
-    """
-
-    task: str
-    axes: dict[str, Any] = field(default_factory=dict)
-    task_options: dict[str, object] = field(default_factory=dict)
-    training: dict[str, object] = field(default_factory=dict)
-    sample: Annotated[int, Meta(ge=2, le=MOST_POINTS)] | None = None
-    core: Annotated[float, Meta(gt=0, le=1)] = 0.0
-    seeds: Annotated[int, Meta(ge=2, le=MOST_POINTS)] | None = None
-    replicate: Literal["seed", "data_seed"] = "seed"
-    when: list[When] = field(default_factory=list)
-    arm: str = ""
+from gapbench_base.errors import GapbenchError, ModelError
+from gapbench_base.rules import is_number, shown
+from gapbench_base.suggestions import near_and_others
+from gapbench_models import describe
+from gapbench_tasks import TaskError, canonical_option, task_entry, task_options
 
 
 def followers_of(grids: Sequence[GridTable]) -> dict[str, set[str]]:
@@ -96,13 +56,16 @@ def expand(
         GapbenchError: saying what is wrong and where.
     """
     if not grid.arm.isprintable():
-        raise GapbenchError(f"{where}: arm = {grid.arm!r} must be of printable characters.")
+        raise GapbenchError(f"{where}: arm = {grid.arm!r} must be a text of printable characters.")
     if grid.arm:
         where += f" ({grid.arm})"
     options = _checked_names(grid, where)
     axes = {name: _axis(name, values, f"{where}: the axis {name}") for name, values in grid.axes.items()}
-    for when in grid.when:
-        _check_when(when, grid, axes, options, where)
+    hp.checked(grid.training, f"{where}, training")
+    for name, values in axes.items():
+        _check_values(name, values, f"{where}, axes")
+    for number, when in enumerate(grid.when, start=1):
+        _check_when(when, grid, axes, options, f"{where}, when {number}")
     data_seed = grid.task_options.get("data_seed", 0)
     base = data_seed if isinstance(data_seed, int) else 0  # what it is instead is said where it is read
     how = SampleRule(grid.sample, grid.core, grid.seeds, grid.replicate, base)
@@ -144,21 +107,22 @@ def _coincide(one: Mapping[str, object], other: Mapping[str, object], sample: in
 def _checked_names(grid: GridTable, where: str) -> dict[str, object]:
     """Whether task, axes and options exist, each once; the task's options and their defaults."""
     task, axes, fixed_options = grid.task, grid.axes, grid.task_options
-    if task not in list_tasks():
-        hint = did_you_mean(task, list_tasks())
-        raise GapbenchError(f"{where}: there is no task {task!r}.{hint} Tasks: {', '.join(list_tasks())}.")
+    try:
+        task_entry(task)
+    except TaskError as error:
+        raise GapbenchError(f"{where}, task: {error}") from None
     options = options_of_task(task)
     _refuse_shared_names(options, grid, where)
     for axis in axes:
         if axis not in (*SPECIAL_AXES, *hp.NAMES, *options):
-            hint = did_you_mean(axis, [*SPECIAL_AXES, *hp.NAMES, *options])
+            hint = near_and_others(axis, [*SPECIAL_AXES, *hp.NAMES, *options])
             raise GapbenchError(f"{where}: there is no axis {axis!r}.{hint}")
     for required in SPECIAL_AXES:
         if required not in axes:
             raise GapbenchError(f"{where}: the axis {required} is missing.")
     for option in fixed_options:
         if option not in options:
-            hint = did_you_mean(option, options)
+            hint = near_and_others(option, options)
             raise GapbenchError(f"{where}: the task {task} has no option {option!r}.{hint}")
     for both in set(axes) & (set(fixed_options) | set(grid.training)):
         raise GapbenchError(f"{where}: {both} is given both as an axis and as a fixed value.")
@@ -178,8 +142,28 @@ def _axis(name: str, values: object, where: str) -> Sequence[object] | Range:
     return values
 
 
+def _check_values(name: str, values: Sequence[object] | Range, where: str) -> None:
+    """Refuse values that an axis cannot have, each for itself; those of tasks are looked at with their task."""
+    if isinstance(values, Range):
+        values = (values.low, values.high)
+    if name in hp.RULES:
+        for value in values:
+            hp.checked({name: value}, where)
+    for value in values if name in SPECIAL_RULES else ():
+        try:
+            complaint = (
+                ""
+                if name == "family" and describe(str(value))
+                else SPECIAL_RULES[name].complaint(name, value)
+            )
+        except ModelError as error:
+            raise GapbenchError(f"{where}, family: {error}") from None
+        if complaint:
+            raise GapbenchError(f"{where}: {complaint}")
+
+
 def _range(name: str, values: Mapping[str, object], where: str) -> Range:
-    unknown = values.keys() - RANGE_KEYS
+    unknown = values.keys() - {known.name for known in fields(RangeTable)}
     if unknown or "range" not in values:
         raise GapbenchError(f'{where} must be {{ range = [low, high] }}, perhaps with scale = "linear".')
     if name in ("family", "seed", *hp.WHOLE, *hp.CHOICES):
@@ -189,24 +173,19 @@ def _range(name: str, values: Mapping[str, object], where: str) -> Range:
             f"{where} changes the data, and networks are compared where that is the same: list its values."
         )
     bounds, scale = values["range"], values.get("scale", "log")
-    numbers = isinstance(bounds, list) and len(bounds) == 2 and all(_is_number(bound) for bound in bounds)
+    numbers = isinstance(bounds, list) and len(bounds) == 2 and all(is_number(bound) for bound in bounds)
     if not numbers or not bounds[0] < bounds[1]:  # type: ignore[index]
-        raise GapbenchError(f"{where}: range = {bounds!r} must be two numbers, the smaller one first.")
+        raise GapbenchError(f"{where}: range = {shown(bounds)} must be two numbers, the smaller one first.")
     if scale not in ("log", "linear"):
-        raise GapbenchError(f'{where}: scale = {scale!r} is neither "log" nor "linear".')
+        raise GapbenchError(f"{where}: scale = {shown(scale)} is none of log, linear.")
     low, high = (float(bound) for bound in bounds)  # type: ignore[attr-defined]
     if scale == "log" and low <= 0:
         raise GapbenchError(f'{where}: a range from {low:g} has no logarithm; give scale = "linear" with it.')
     return Range(low, high, scale == "log")
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= hp.LARGEST
-
-
 def _check_when(when: When, grid: GridTable, axes: Axes, options: Mapping[str, object], where: str) -> None:
     """Whether a condition speaks of axes and values that there are."""
-    where += ", when"
     if not when.on:
         raise GapbenchError(f"{where}: on = {{ AXIS = VALUE }} is empty.")
     if bool(when.set) == when.skip:
@@ -214,7 +193,7 @@ def _check_when(when: When, grid: GridTable, axes: Axes, options: Mapping[str, o
     for name, wanted in when.on.items():
         own = axes.get(name)
         if own is None or name == "seed" or isinstance(own, Range):
-            hint = did_you_mean(name, axes)
+            hint = near_and_others(name, axes)
             raise GapbenchError(f"{where}: {name!r} is no axis with listed values here.{hint}")
         for value in wanted if isinstance(wanted, list) else [wanted]:
             if value not in own:
@@ -224,7 +203,7 @@ def _check_when(when: When, grid: GridTable, axes: Axes, options: Mapping[str, o
         if name == "data_seed" and grid.replicate == "data_seed":
             raise GapbenchError(f'{where}: data_seed cannot be set where replicate = "data_seed" draws it.')
         if name in SPECIAL_AXES or name not in (*hp.NAMES, *options):
-            hint = did_you_mean(name, [*hp.NAMES, *options])
+            hint = near_and_others(name, [*hp.NAMES, *options])
             raise GapbenchError(f"{where}: {name!r} cannot be set.{hint}")
         own = axes.get(name)
         if isinstance(own, Range):
@@ -233,6 +212,8 @@ def _check_when(when: When, grid: GridTable, axes: Axes, options: Mapping[str, o
             raise GapbenchError(
                 f"{where}: {name} is an axis: give a list of {len(own)} values, one for each of its own."
             )
+        elif name in hp.RULES:
+            _check_values(name, [value] if own is None else value, f"{where}, set")
 
 
 def _holds(when: When, point: Mapping[str, object]) -> bool:
@@ -269,13 +250,6 @@ def _configuration(
     where: str,
 ) -> Configuration:
     family, width, seed = (values.pop(name) for name in SPECIAL_AXES)
-    if family not in list_models():
-        hint = did_you_mean(str(family), list_models())
-        raise GapbenchError(f"{where}: there is no model family {family!r}.{hint}")
-    if not _is_number(width) or not width > 0:  # type: ignore[operator]
-        raise GapbenchError(f"{where}: width = {width!r} must be a positive number.")
-    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**63:
-        raise GapbenchError(f"{where}: seed = {seed!r} must be a whole number of at least 0, below 2^63.")
     chosen = {k: v for k, v in values.items() if k in hp.NAMES}
     own = {k: v for k, v in values.items() if k in options and k not in hp.NAMES}
     return Configuration(
@@ -284,7 +258,7 @@ def _configuration(
         family=str(family),
         width=float(width),  # type: ignore[arg-type]
         training=hp.hyperparameters({**common, **grid.training, **chosen}, where, str(family)),
-        seed=seed,
+        seed=int(seed),  # type: ignore[call-overload]
     )
 
 
@@ -311,7 +285,7 @@ def _task_options(
     chosen = {}
     for name, value in values.items():
         try:
-            canonical = canonical_option(task, "seed" if name == "data_seed" else name, value)
+            canonical = canonical_option(task, "seed" if name == "data_seed" else name, value, called=name)
         except TaskError as error:
             raise GapbenchError(f"{where}: {error}") from None
         if canonical != defaults[name]:

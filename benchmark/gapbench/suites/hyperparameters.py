@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 from gapbench_base.errors import GapbenchError, ModelError
-from gapbench_base.suggestions import did_you_mean
+from gapbench_base.rules import Rule, rules_of
+from gapbench_base.suggestions import near_and_others
 from gapbench_models import describe
 from gapbench_models.request import DEFAULT_ACTIVATION, checked_activation
 
@@ -16,57 +18,174 @@ AUGMENTATIONS = ("none", "rot4", "rotate", "flip", "crop", "flip_crop", "cutout"
 SCHEDULES = ("hold", "cosine", "constant")
 ACTIVATIONS = (DEFAULT_ACTIVATION, "relu", "gelu", "tanh", "silu")
 STOPS = ("loss", "budget")
-CHOICES = {
-    "optimizer": OPTIMIZERS,
-    "augmentation": AUGMENTATIONS,
-    "schedule": SCHEDULES,
-    "activation": ACTIVATIONS,
-    "stop": STOPS,
-}
+DEEPEST = 1000
 
 
 @dataclass(frozen=True)
 class Hyperparameters:
-    """How one network is trained; see `training.py` for the protocol.
+    """How one network is trained; see `training.py` for the protocol and `docs/axes.md` for more of each."""
 
-    `weight_decay` is the coefficient of the L2 term added to the gradient of every parameter; with `adamw` the
-    parameters shrink by the factor 1 - learning rate x weight_decay instead (Loshchilov and Hutter 2019).
-    `dropout` is the family's own dropout rate, `input_noise` the standard deviation of Gaussian noise added to the
-    preprocessed inputs, `init_scale` a factor on the initial weights of linear and convolutional layers,
-    `depth` the family's own depth (None: its default). `batch_size` >= the training size is full batch.
-    Training stops when the training loss is `stop_loss` or less (`stop` = "loss"), at the latest after
-    `max_epochs`; or after a fixed number of `max_steps` (`stop` = "budget"), those of `max_epochs` epochs where
-    none is given.
-
-    `schedule` is the course of the learning rate (see `training.learning_rate_factor`), `activation` the
-    nonlinearity of families that leave a choice, `label_smoothing` that of `torch.nn.CrossEntropyLoss`,
-    `gradient_clip` the greatest norm of the loss's gradient over all parameters (0: any). With the probability
-    `augmentation_strength` an example is augmented at all, for `mixup` a mini-batch; `mixup_alpha` is that of Zhang
-    et al. 2018. `validation` is the share of the training examples that is held out to choose an epoch.
-    """
-
-    optimizer: str = "sgd"
-    learning_rate: float = 0.05
-    momentum: float = 0.9
-    sam_rho: float = 0.05
-    batch_size: int = 64
-    weight_decay: float = 0.0
-    dropout: float = 0.0
-    input_noise: float = 0.0
-    augmentation: str = "none"
-    init_scale: float = 1.0
-    depth: int | None = None
-    max_epochs: int = 100
-    stop_loss: float = 0.01
-    stop: str = "loss"
-    max_steps: int | None = None
-    schedule: str = "hold"
-    augmentation_strength: float = 1.0
-    mixup_alpha: float = 1.0
-    label_smoothing: float = 0.0
-    gradient_clip: float = 0.0
-    activation: str = DEFAULT_ACTIVATION
-    validation: float = 0.0
+    optimizer: Annotated[
+        str,
+        Rule(
+            meaning="`sgd` is SGD with heavy-ball momentum, `sam` is on SGD, `adamw` decouples the weight decay",
+            example=("sgd", "adam"),
+            choices=OPTIMIZERS,
+        ),
+    ] = "sgd"
+    learning_rate: Annotated[
+        float, Rule(meaning="the largest one of the schedule", example=(0.02, 0.08), above=0)
+    ] = 0.05
+    momentum: Annotated[float, Rule(meaning="of `sgd` and `sam`", example=(0.5, 0.9), least=0, below=1)] = 0.9
+    sam_rho: Annotated[
+        float,
+        Rule(
+            meaning="how far `sam` moves before it takes the gradient",
+            example=(0.05, 0.2),
+            least=0,
+            beside={"optimizer": "sam"},
+        ),
+    ] = 0.05
+    batch_size: Annotated[
+        int,
+        Rule(
+            meaning="examples of a step; the training size or more is full batch",
+            example=(25, 50),
+            whole=True,
+            above=0,
+        ),
+    ] = 64
+    weight_decay: Annotated[
+        float,
+        Rule(
+            meaning="coefficient of the L2 term in the gradient; decoupled in `adamw`",
+            example=(0.0, 0.001),
+            least=0,
+        ),
+    ] = 0.0
+    dropout: Annotated[
+        float, Rule(meaning="the family's own dropout rate", example=(0.0, 0.2), least=0, below=1)
+    ] = 0.0
+    input_noise: Annotated[
+        float,
+        Rule(
+            meaning="standard deviation of Gaussian noise on the preprocessed inputs",
+            example=(0.0, 0.1),
+            least=0,
+        ),
+    ] = 0.0
+    augmentation: Annotated[
+        str,
+        Rule(
+            meaning="what is done to each example at each step",
+            example=("none", "flip"),
+            choices=AUGMENTATIONS,
+        ),
+    ] = "none"
+    init_scale: Annotated[
+        float,
+        Rule(
+            meaning="factor on the initial weights of linear and convolutional layers",
+            example=(0.5, 1.0),
+            above=0,
+        ),
+    ] = 1.0
+    depth: Annotated[
+        int | None,
+        Rule(
+            meaning="what it counts says `gapbench info FAMILY`; not for families of fixed depth",
+            example=(2, 3),
+            default="the family's own",
+            whole=True,
+            above=0,
+            most=DEEPEST,
+        ),
+    ] = None
+    max_epochs: Annotated[
+        int,
+        Rule(
+            meaning="epochs after which training ends at the latest", example=(50, 100), whole=True, above=0
+        ),
+    ] = 100
+    stop_loss: Annotated[
+        float,
+        Rule(
+            meaning='training loss (nats) at which `stop = "loss"` ends training; below what guessing has',
+            example=(0.01, 0.1),
+            above=0,
+        ),
+    ] = 0.01
+    stop: Annotated[
+        str,
+        Rule(
+            meaning="whether training ends at `stop_loss`, or after `max_steps` or `max_epochs`",
+            example=("loss", "budget"),
+            choices=STOPS,
+        ),
+    ] = "loss"
+    max_steps: Annotated[
+        int | None,
+        Rule(
+            meaning='the budget of `stop = "budget"`, in steps',
+            example=(200, 400),
+            default="none",
+            whole=True,
+            above=0,
+            beside={"stop": "budget"},
+        ),
+    ] = None
+    schedule: Annotated[
+        str,
+        Rule(meaning="the course of the learning rate", example=("hold", "cosine"), choices=SCHEDULES),
+    ] = "hold"
+    augmentation_strength: Annotated[
+        float,
+        Rule(
+            meaning="probability with which an example is augmented at all; for `mixup` a mini-batch",
+            example=(0.5, 1.0),
+            above=0,
+            most=1,
+            beside={"augmentation": "flip"},
+        ),
+    ] = 1.0
+    mixup_alpha: Annotated[
+        float,
+        Rule(
+            meaning="the lambda of `mixup` is drawn from Beta(alpha, alpha)",
+            example=(0.2, 1.0),
+            above=0,
+            beside={"augmentation": "mixup"},
+        ),
+    ] = 1.0
+    label_smoothing: Annotated[
+        float,
+        Rule(meaning="as in `torch.nn.CrossEntropyLoss`", example=(0.0, 0.1), least=0, below=1),
+    ] = 0.0
+    gradient_clip: Annotated[
+        float,
+        Rule(
+            meaning="greatest norm of the loss's gradient over all parameters; 0 is any",
+            example=(0.0, 1.0),
+            least=0,
+        ),
+    ] = 0.0
+    activation: Annotated[
+        str,
+        Rule(
+            meaning="the nonlinearity, of families that leave a choice; `default` is the family's own",
+            example=("relu", "tanh"),
+            choices=ACTIVATIONS,
+        ),
+    ] = DEFAULT_ACTIVATION
+    validation: Annotated[
+        float,
+        Rule(
+            meaning="share of the training examples that is held out to choose an epoch",
+            example=(0.0, 0.2),
+            least=0,
+            most=0.5,
+        ),
+    ] = 0.0
 
     @property
     def soft_targets(self) -> bool:
@@ -112,28 +231,15 @@ WITHOUT_EFFECT = {
     "max_epochs": ("max_steps",),
 }
 """Names that may be without effect (see `without_effect`), each with those that decide whether it is."""
-DEEPEST = 1000
-LARGEST = 1e300
-"""Numbers beyond it, NaN among them, are no values."""
-WHOLE = ("batch_size", "max_epochs", "depth", "max_steps")
-_POSITIVE = (
-    "learning_rate",
-    "batch_size",
-    "init_scale",
-    "max_epochs",
-    "stop_loss",
-    "depth",
-    "max_steps",
-    "augmentation_strength",
-    "mixup_alpha",
-)
-_BELOW_ONE = ("momentum", "dropout", "label_smoothing")
-_AT_MOST = {"depth": DEEPEST, "augmentation_strength": 1, "validation": 0.5}
+RULES = rules_of(Hyperparameters)
+"""What each may be, by name."""
+CHOICES = {name: rule.choices for name, rule in RULES.items() if rule.choices}
+WHOLE = tuple(name for name, rule in RULES.items() if rule.whole)
 OF_THE_DATA = ("validation",)
 """Hyper-parameters that change which examples a network learns from."""
 
 
-def hyperparameters(values: dict[str, Any], where: str, family: str | None = None) -> Hyperparameters:
+def hyperparameters(values: Mapping[str, Any], where: str, family: str | None = None) -> Hyperparameters:
     """Validate values.
 
     Args:
@@ -147,11 +253,7 @@ def hyperparameters(values: dict[str, Any], where: str, family: str | None = Non
     Raises:
         GapbenchError: saying what is wrong and where.
     """
-    for name, value in values.items():
-        if name not in NAMES:
-            hint = did_you_mean(name, NAMES)
-            raise GapbenchError(f"{where}: there is no hyper-parameter {name!r}.{hint}")
-        values = {**values, name: _checked(name, value, where)}
+    values = checked(values, where)
     if values.get("max_steps") is not None and values.get("stop") != "budget":
         raise GapbenchError(
             f'{where}: max_steps is the budget of stop = "budget"; give that as well, or leave it out.'
@@ -170,26 +272,27 @@ def _of_family(values: Hyperparameters, family: str, where: str) -> Hyperparamet
     return dataclasses.replace(values, activation=DEFAULT_ACTIVATION if own else chosen)
 
 
-def _checked(name: str, value: object, where: str) -> object:
-    choices = CHOICES.get(name)
-    if choices:
-        if value not in choices:
-            hint = did_you_mean(value, choices)
-            raise GapbenchError(f"{where}: {name} = {value!r} is none of {', '.join(choices)}.{hint}")
-        return value
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= LARGEST:
-        raise GapbenchError(f"{where}: {name} = {value!r} is not a finite number.")
-    if name in WHOLE:
-        if value != int(value):
-            raise GapbenchError(f"{where}: {name} = {value!r} must be a whole number.")
-        value = int(value)
-    else:
-        value = float(value)
-    if value < 0 or (name in _POSITIVE and value == 0):
-        kind = "positive" if name in _POSITIVE else "at least 0"
-        raise GapbenchError(f"{where}: {name} = {value!r} must be {kind}.")
-    if name in _BELOW_ONE and value >= 1:
-        raise GapbenchError(f"{where}: {name} = {value!r} must be below 1.")
-    if name in _AT_MOST and value > _AT_MOST[name]:
-        raise GapbenchError(f"{where}: {name} = {value!r} must be at most {_AT_MOST[name]}.")
-    return value
+def checked(values: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Hyper-parameters each for itself, numbers in the type of their field.
+
+    Args:
+        values: from a suite's file.
+        where: names the place in messages.
+
+    Returns:
+        The values.
+
+    Raises:
+        GapbenchError: naming one that there is not, or a value that it cannot have.
+    """
+    found = {}
+    for name, value in values.items():
+        if name not in RULES:
+            raise GapbenchError(
+                f"{where}: there is no hyper-parameter {name!r}.{near_and_others(name, NAMES)}"
+            )
+        complaint = RULES[name].complaint(name, value)
+        if complaint:
+            raise GapbenchError(f"{where}: {complaint}")
+        found[name] = value if name in CHOICES else int(value) if name in WHOLE else float(value)
+    return found

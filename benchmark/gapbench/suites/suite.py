@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields, replace
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
-from msgspec import Meta
-
-from gapbench.proxies.registry import list_proxies, proxy_entry
+from gapbench.proxies.registry import ProxyEntry, list_proxies, proxy_entry
 from gapbench.suites import hyperparameters as hp
 from gapbench.suites.columns import DATA, OF_THE_TEST
 from gapbench.suites.configuration import (
@@ -22,42 +20,13 @@ from gapbench.suites.configuration import (
     options_of_task,
     varying_axes,
 )
-from gapbench.suites.grids import GridTable, expand, followers_of
-from gapbench.suites.records import NONE, Record
+from gapbench.suites.file import LABELS, SCORER_ROWS, SuiteFile
+from gapbench.suites.grids import expand, followers_of
+from gapbench.suites.records import NONE
 from gapbench_base.errors import GapbenchError
-from gapbench_base.suggestions import did_you_mean
+from gapbench_base.suggestions import near_and_others
 from gapbench_base.validation import validated
 from gapbench_tasks.registry import number_of_classes
-
-SCORER_ROWS = ("width", "hyperparameter_oracle", "noisy_oracle")
-"""`gapbench_leaderboard.scores.BASELINES`, without the time that its import takes."""
-MOST = 2**63 - 1
-
-
-@dataclass(frozen=True)
-class Measuring:
-    """[measure] of a suite's file; no proxies mean all of them with their defaults."""
-
-    samples: Annotated[int, Meta(ge=2, le=MOST)] = 256
-    seed: Annotated[int, Meta(ge=0, le=MOST)] = 0
-    loss: Literal["cross_entropy", "mse"] = "cross_entropy"
-    budget: Annotated[float, Meta(gt=0, le=MOST)] | None = None
-    proxies: list[str | dict[str, object]] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class SuiteFile:
-    """A suite's file as it is written."""
-
-    name: Annotated[
-        str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*\Z", description="letters, digits, '_', '.' or '-'")
-    ]
-    version: Annotated[int, Meta(ge=1, le=MOST)]
-    grid: Annotated[list[GridTable], Meta(min_length=1)]
-    summary: str | int | float | bool = ""
-    record: Record = NONE
-    training: dict[str, object] = field(default_factory=dict)
-    measure: Measuring = Measuring()
 
 
 @dataclass(frozen=True)
@@ -91,10 +60,14 @@ class Suite:
     text: str
     record: str = NONE
     budget: float | None = None
+    stored_problem: tuple[str, ...] | None = None
+    """The problem of a run whose configurations cannot be made out any more."""
 
     @property
     def problem(self) -> tuple[str, ...]:
         """The axes that change the data; of a suite without configurations those of the usual names."""
+        if self.stored_problem is not None:
+            return self.stored_problem
         if not self.configurations:
             return tuple(axis for axis in self.axes if axis in DATA)
         options = {name for task in {c.task for c in self.configurations} for name in options_of_task(task)}
@@ -118,10 +91,8 @@ def load_suite(name_or_path: str | Path) -> Suite:
     else:
         path = Path(name)
         if not path.is_file():
-            hint = did_you_mean(name, list_suites())
-            raise GapbenchError(
-                f"There is no suite {name!r}: neither a name ({', '.join(list_suites())}) nor a file.{hint}"
-            )
+            hint = near_and_others(name, list_suites())
+            raise GapbenchError(f"There is no suite {name!r}: neither a name nor a file.{hint}")
         try:
             text, where = path.read_text(encoding="utf-8"), str(path)
         except (OSError, UnicodeDecodeError) as error:
@@ -151,13 +122,16 @@ def refuse_met_criteria(configurations: Sequence[Configuration], where: str) -> 
             )
 
 
-def parse_suite(text: str, where: str, careful: bool = False) -> Suite:
+def parse_suite(
+    text: str, where: str, careful: bool = False, requests: Sequence[ProxyRequest] | None = None
+) -> Suite:
     """Validate a suite's TOML text.
 
     Args:
         text: the whole file.
         where: names it in messages.
         careful: also refuse samples of fewer networks than they say; runs made with such a suite go on being read.
+        requests: what is measured, in the place of what the file says, which is then not looked at.
 
     Returns:
         The suite with all its configurations.
@@ -165,6 +139,46 @@ def parse_suite(text: str, where: str, careful: bool = False) -> Suite:
     Raises:
         GapbenchError: saying what is wrong and where.
     """
+    file = _file(text, where)
+    hp.checked(file.training, f"suite {where}, [training]")
+    configurations: dict[Configuration, None] = {}
+    for index, grid in enumerate(file.grid, start=1):
+        place = f"suite {where}, grid {index}"
+        configurations.update(dict.fromkeys(expand(grid, file.training, place, careful)))
+    if requests is None:
+        requests = proxy_requests(file.measure.proxies, f"suite {where}, [measure]")
+    axes = varying_axes(configurations, followers_of(file.grid))
+    return _suite(file, text, tuple(configurations), tuple(requests), axes)
+
+
+def suite_of_file(
+    text: str,
+    where: str,
+    axes: Sequence[str],
+    problem: Sequence[str],
+    requests: Sequence[ProxyRequest],
+) -> Suite:
+    """A suite whose tasks, families and proxies are not looked at, so that they need not be installed.
+
+    Args:
+        text: the whole file.
+        where: names it in messages.
+        axes: what varies.
+        problem: those of the axes that change the data.
+        requests: what is measured.
+
+    Returns:
+        The suite, without configurations.
+
+    Raises:
+        GapbenchError: for a text that is no suite.
+    """
+    suite = _suite(_file(text, where), text, (), tuple(requests), tuple(axes))
+    return replace(suite, stored_problem=tuple(problem))
+
+
+def _file(text: str, where: str) -> SuiteFile:
+    """The content of a suite's file, each key in its type."""
     try:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -172,21 +186,26 @@ def parse_suite(text: str, where: str, careful: bool = False) -> Suite:
     unknown = table.keys() - {part.name for part in fields(SuiteFile)}  # perhaps a misspelt [[grid]]
     if not unknown and not (isinstance(table.get("grid"), list) and table["grid"]):
         raise GapbenchError(f"suite {where}: at least one [[grid]] is needed.")
-    file = validated(table, SuiteFile, f"suite {where}", strict=True)
-    configurations: dict[Configuration, None] = {}
-    for index, grid in enumerate(file.grid, start=1):
-        place = f"suite {where}, grid {index}"
-        configurations.update(dict.fromkeys(expand(grid, file.training, place, careful)))
+    return validated(table, SuiteFile, f"suite {where}", strict=True)
+
+
+def _suite(
+    file: SuiteFile,
+    text: str,
+    configurations: tuple[Configuration, ...],
+    requests: tuple[ProxyRequest, ...],
+    axes: tuple[str, ...],
+) -> Suite:
     return Suite(
         name=file.name,
         version=file.version,
         summary=str(file.summary),
-        configurations=tuple(configurations),
-        proxies=proxy_requests(file.measure.proxies, f"suite {where}, [measure]"),
+        configurations=configurations,
+        proxies=requests,
         samples=file.measure.samples,
         measure_seed=file.measure.seed,
         loss=file.measure.loss,
-        axes=varying_axes(configurations, followers_of(file.grid)),
+        axes=axes,
         text=text,
         record=file.record,
         budget=file.measure.budget,
@@ -212,12 +231,11 @@ def proxy_requests(entries: Sequence[str | Mapping[str, object]], where: str) ->
         name, label = table.pop("proxy", None), table.pop("label", "")
         if not isinstance(name, str):
             raise GapbenchError(f"{where}: {entry!r} is no proxy: give a name or a table with proxy = name.")
-        known = proxy_entry(name).options
+        known = _entry(name, where).options
         for option in table:
             if option not in known:
-                hint = did_you_mean(option, known)
-                listed = ", ".join(known) or "none"
-                raise GapbenchError(f"{where}: {name} has no option {option!r}.{hint} Options: {listed}.")
+                hint = near_and_others(option, known)
+                raise GapbenchError(f"{where}: {name} has no option {option!r}.{hint}")
             _option_type(f"{where}: {name}", option, table[option], known[option])
         parsed.append((name, table, str(label)))
     requests = []
@@ -238,11 +256,18 @@ def proxy_requests(entries: Sequence[str | Mapping[str, object]], where: str) ->
     return tuple(requests)
 
 
+def _entry(name: str, where: str) -> ProxyEntry:
+    try:
+        return proxy_entry(name)
+    except GapbenchError as error:
+        raise GapbenchError(f"{where}: {error}") from None
+
+
 def _refuse_labels(where: str, labels: Sequence[str]) -> None:
     """Labels that people choose must be names that a table can show, and not those of the scorer's own rows."""
     for label in labels:
         if not label.isprintable() or label != label.strip():
-            raise GapbenchError(f"{where}: the label {label!r} must be of printable characters.")
+            raise GapbenchError(f"{where}: the label {label!r} must be {LABELS}.")
         if label in SCORER_ROWS:
             raise GapbenchError(f"{where}: every board has a row {label!r} of its own; choose another label.")
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from gapbench_base.errors import TableError
 from gapbench_leaderboard.scoring.ceilings import CeilingTable
 from gapbench_leaderboard.scoring.data import ScoringData, Tables
-from gapbench_leaderboard.scoring.registry import row_makers
+from gapbench_leaderboard.scoring.registry import ForAllProxies, ForEachProxy, RowMaker, row_makers
 from gapbench_leaderboard.scoring.rows import Rows
 from gapbench_leaderboard.scoring.scope import StudySet
 from gapbench_leaderboard.scoring.settings import Settings
@@ -38,8 +41,8 @@ def score(
     def one(proxy: str) -> Rows:
         own = Rows(target)
         for maker in makers:
-            if maker.of_proxy is not None:
-                maker.of_proxy(own, data, proxy)
+            if (make := maker.of_proxy) is not None:
+                own.extend([rows_made(maker, target, partial(_of_one, make, data, proxy))])
         return own
 
     rows = Rows(target)
@@ -49,8 +52,35 @@ def score(
         if studies.parts:
             rows.extend(in_threads(one, every, settings.workers))
         for maker in makers:
-            if maker.of_all is not None:
-                maker.of_all(rows, data)
+            if (make := maker.of_all) is not None:
+                rows.extend([rows_made(maker, target, partial(_of_all, make, data))])
+    return rows
+
+
+def _of_one(make: ForEachProxy, data: ScoringData, proxy: str, rows: Rows) -> None:
+    make(rows, data, proxy)
+
+
+def _of_all(make: ForAllProxies, data: ScoringData, rows: Rows) -> None:
+    make(rows, data)
+
+
+def rows_made(maker: RowMaker, target: str, make: Callable[[Rows], None]) -> Rows:
+    """The rows that `make` adds; none, with a warning, where a plug-in's maker fails or adds another's rows."""
+    rows = Rows(target)
+    if not maker.plugin:
+        make(rows)
+        return rows
+    names = {estimator.name for estimator in maker.estimators}
+    try:
+        make(rows)
+        strange = [row[4] for row in rows.rows if not names & set(row[4].split(":", 1))]
+        if strange:
+            raise TableError(f"its rows bear {strange[0]!r}, which it does not declare")
+    except Exception as error:
+        text = " ".join(f"{type(error).__name__}: {error}".split())
+        warnings.warn(f"{min(names)} of the plug-in {maker.module} is left out: {text}", stacklevel=2)
+        return Rows(target)
     return rows
 
 

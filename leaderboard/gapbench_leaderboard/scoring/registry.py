@@ -2,16 +2,18 @@
 
 An estimator is one module of `gapbench_leaderboard.scoring.estimators`: a function that makes rows, decorated with
 `for_each_proxy` or `for_all_proxies`, which take the `Estimator`s that the rows bear. Modules are found by scanning
-that package. Terminal, Markdown, page, mirror and commands read this registry; none of them names a column itself.
+that package, those of other installed packages by their entry points in `PLUGINS`. Terminal, Markdown, page, mirror
+and commands read this registry; none of them names a column itself.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from gapbench_base import plugins
 from gapbench_base.errors import TableError
 from gapbench_base.scanning import modules_of
 from gapbench_leaderboard.scoring.data import ScoringData
@@ -34,6 +36,14 @@ SUBMIT: Place = "submit"
 BOARDS: tuple[Place, ...] = (TERMINAL, MARKDOWN, DIGITS, PAGE, MIRROR, RANKING)
 
 ESTIMATORS = "gapbench_leaderboard.scoring.estimators"
+PLUGINS = "gapbench.estimators"
+"""The entry points of modules that register estimators."""
+LETTERS_TAKEN = ("p", "n", "a")
+NAMES_TAKEN = (
+    *("partly covered", "no symmetry found", "not converged"),
+    *("verified", "other population", "claimed", "not contradicted", "contradicted", "refuted", "undecided"),
+)
+"""What marks of values and of entries are called, in `board`: no estimator's mark may be."""
 LONGEST_HEADING = 10
 """Characters over a column of the terminal."""
 HEADLINE, RANK = "tau", "rank"
@@ -180,6 +190,8 @@ class RowMaker:
     module: str
     of_proxy: ForEachProxy | None = None
     of_all: ForAllProxies | None = None
+    plugin: bool = False
+    """Whether another installed package brings it."""
 
 
 _makers: list[RowMaker] = []
@@ -205,33 +217,64 @@ def for_all_proxies(*estimators: Estimator, position: int = 1000) -> Callable[[F
     return register
 
 
-@functools.cache
 def row_makers() -> tuple[RowMaker, ...]:
-    """All that the modules of `scoring.estimators` register, in the order of their rows.
+    """All that the modules of `scoring.estimators` and of plug-ins register, in the order of their rows.
 
     Returns:
         Each function with the estimators that its rows bear.
 
     Raises:
         TableError: if two estimators share a name or a column, or two marks a letter or a name, or a module has no
-            estimator.
+            estimator. Of plug-ins such a one is left out, see `broken_plugins`.
     """
+    return _known()[0]
+
+
+def broken_plugins() -> list[tuple[str, str]]:
+    """(name, reason) of installed plug-ins for estimators that cannot be used."""
+    return list(_known()[1])
+
+
+@functools.cache
+def _known() -> tuple[tuple[RowMaker, ...], tuple[tuple[str, str], ...]]:
     for module in modules_of(ESTIMATORS):
         if not any(maker.module == module.__name__ for maker in _makers):
             raise TableError(f"{module.__name__} has no estimator: decorate a function with for_each_proxy.")
-    makers = tuple(sorted(_makers, key=lambda maker: (maker.position, maker.module)))
+    points = plugins.found(PLUGINS)
+    packages = {point.module.partition(".")[0] for point in points}
+    own = [maker for maker in _makers if maker.module.partition(".")[0] not in packages]
+    if clash := _clash(own):
+        raise TableError(f"Two estimators or marks are called {clash!r}.")
+    _, failed = plugins.load(PLUGINS)
+    useless = {point.module for point in points if point.name in dict(failed)}
+    broken = list(failed)
+    made = {maker.module.partition(".")[0] for maker in _makers}
+    for point in points:
+        if point.module not in useless and point.module.partition(".")[0] not in made:
+            broken.append((point.name, f"{plugins.source_of(point)} has no estimator: use for_each_proxy"))
+    for maker in [maker for maker in _makers if maker not in own and maker.module not in useless]:
+        clash = _clash([*own, maker], LETTERS_TAKEN, NAMES_TAKEN)
+        if clash:
+            broken.append((maker.estimators[0].name, f"{maker.module}: {clash!r} is the name of another one"))
+        else:
+            own.append(replace(maker, plugin=True))
+    return tuple(sorted(own, key=lambda maker: (maker.position, maker.module))), tuple(broken)
+
+
+def _clash(makers: Sequence[RowMaker], letters: Sequence[str] = (), marks: Sequence[str] = ()) -> str:
+    """A name, column, letter or mark that two estimators have, or one of `letters` and `marks`; empty if none."""
     known = [estimator for maker in makers for estimator in maker.estimators]
-    marks = [estimator.mark for estimator in known if estimator.mark is not None]
+    bearing = [estimator.mark for estimator in known if estimator.mark is not None]
     for names in (
         [estimator.name for estimator in known],
         [estimator.key for estimator in known],
-        [mark.letter for mark in marks],
-        [mark.name for mark in marks],
+        [*letters, *(mark.letter for mark in bearing)],
+        [*marks, *(mark.name for mark in bearing)],
     ):
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
-            raise TableError(f"Two estimators or marks are called {twice[0]!r}.")
-    return makers
+            return twice[0]
+    return ""
 
 
 def estimators(place: Place | None = None) -> tuple[Estimator, ...]:

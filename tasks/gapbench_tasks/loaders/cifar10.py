@@ -6,6 +6,7 @@ import os
 
 from gapbench_tasks.entry import TaskEntry
 from gapbench_tasks.images import published_task
+from gapbench_tasks.options import DataSeed, LabelNoise, TrainSize
 from gapbench_tasks.task import Task
 
 CIFAR10_MEAN, CIFAR10_STD = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
@@ -22,9 +23,9 @@ TASK = TaskEntry(
 def load_cifar10(
     data_dir: str | os.PathLike[str] | None = None,
     *,
-    train_size: int = 50_000,
-    label_noise: float = 0.0,
-    seed: int = 0,
+    train_size: TrainSize = 50_000,
+    label_noise: LabelNoise = 0.0,
+    seed: DataSeed = 0,
 ) -> Task:
     """CIFAR-10 (Krizhevsky 2009), protocol version 1.
 

@@ -6,6 +6,7 @@ import os
 
 from gapbench_tasks.entry import TaskEntry
 from gapbench_tasks.images import published_task
+from gapbench_tasks.options import DataSeed, LabelNoise, TrainSize
 from gapbench_tasks.task import Task
 
 CIFAR100_MEAN, CIFAR100_STD = (0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762)
@@ -22,9 +23,9 @@ TASK = TaskEntry(
 def load_cifar100(
     data_dir: str | os.PathLike[str] | None = None,
     *,
-    train_size: int = 50_000,
-    label_noise: float = 0.0,
-    seed: int = 0,
+    train_size: TrainSize = 50_000,
+    label_noise: LabelNoise = 0.0,
+    seed: DataSeed = 0,
 ) -> Task:
     """CIFAR-100 (Krizhevsky 2009) with its fine labels, protocol version 1.
 

@@ -7,7 +7,8 @@ import os
 import numpy as np
 
 from gapbench_tasks.entry import TaskEntry
-from gapbench_tasks.images import Range, rotated_task
+from gapbench_tasks.images import rotated_task
+from gapbench_tasks.options import Angles, DataSeed, LabelNoise, TestAngles, TestCopies, TrainSize
 from gapbench_tasks.selection import stratified_subset
 from gapbench_tasks.task import Task
 
@@ -25,12 +26,12 @@ TASK = TaskEntry(
 def load_digits_rotations(
     data_dir: str | os.PathLike[str] | None = None,
     *,
-    train_size: int = 600,
-    label_noise: float = 0.0,
-    seed: int = 0,
-    angles: Range = (0.0, 360.0),
-    test_angles: Range | None = None,
-    test_copies: int = 1,
+    train_size: TrainSize = 600,
+    label_noise: LabelNoise = 0.0,
+    seed: DataSeed = 0,
+    angles: Angles = (0.0, 360.0),
+    test_angles: TestAngles = None,
+    test_copies: TestCopies = 1,
 ) -> Task:
     """The 1,797 8 x 8 digits bundled with scikit-learn, rotated as in `mnist_rotations`, protocol version 1.
 

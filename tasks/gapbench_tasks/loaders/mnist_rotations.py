@@ -6,7 +6,8 @@ import os
 
 from gapbench_tasks.entry import TaskEntry
 from gapbench_tasks.folder import load_images
-from gapbench_tasks.images import Range, rotated_task
+from gapbench_tasks.images import rotated_task
+from gapbench_tasks.options import Angles, DataSeed, LabelNoise, TestAngles, TestCopies, TrainSize
 from gapbench_tasks.task import Task
 
 MNIST_MEAN, MNIST_STD = (0.1307,), (0.3081,)
@@ -23,12 +24,12 @@ TASK = TaskEntry(
 def load_mnist_rotations(
     data_dir: str | os.PathLike[str] | None = None,
     *,
-    train_size: int = 12_000,
-    label_noise: float = 0.0,
-    seed: int = 0,
-    angles: Range = (0.0, 360.0),
-    test_angles: Range | None = None,
-    test_copies: int = 1,
+    train_size: TrainSize = 12_000,
+    label_noise: LabelNoise = 0.0,
+    seed: DataSeed = 0,
+    angles: Angles = (0.0, 360.0),
+    test_angles: TestAngles = None,
+    test_copies: TestCopies = 1,
 ) -> Task:
     """Rotated MNIST, protocol version 1, in the setting of Larochelle et al. 2007.
 

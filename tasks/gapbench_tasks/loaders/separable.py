@@ -11,17 +11,19 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gapbench_base.errors import TaskError
+from gapbench_base.rules import Rule
 from gapbench_base.seeds import named_generator
 from gapbench_base.suggestions import did_you_mean
 from gapbench_tasks.directions import Directions, deviations, random_directions
 from gapbench_tasks.entry import TaskEntry
 from gapbench_tasks.max_margin import MaxMargin, NoMaximumMargin, hard_margin
+from gapbench_tasks.options import DataSeed, LabelNoise, TestSize, TrainSize
 from gapbench_tasks.selection import noisy_labels
 from gapbench_tasks.task import POOL_SIZE, Split, Task, Unlabelled, fingerprint
 
@@ -33,6 +35,40 @@ Array = NDArray[np.float64]
 CHUNK = 1024
 SMALLEST_ACCEPTANCE = 1e-4
 TEACHERS = ("random", "leading", "trailing")
+
+Shape = Annotated[
+    tuple[int, int, int],
+    Rule(
+        meaning="of one input",
+        example=((1, 4, 4), (1, 8, 8)),
+        values="a list of numbers: three positive whole ones, for channels, height and width",
+    ),
+]
+Classes = Annotated[int, Rule(meaning="number of classes", example=(2, 3), whole=True, least=2)]
+Margin = Annotated[
+    float,
+    Rule(
+        meaning="least distance of an example from the boundary between two classes",
+        example=(0.1, 0.2),
+        least=0,
+    ),
+]
+Spectrum = Annotated[
+    float,
+    Rule(
+        meaning="a of the variances i^-a along orthogonal directions, their mean 1; 0 is isotropic",
+        example=(0.0, 0.5),
+        least=0,
+    ),
+]
+TeacherKind = Annotated[
+    str,
+    Rule(
+        meaning="whether labels depend on any direction, or on those of largest or smallest variance",
+        example=("random", "leading"),
+        choices=TEACHERS,
+    ),
+]
 
 TASK = TaskEntry(
     "separable",
@@ -68,15 +104,15 @@ class SeparableTask(Task):
 def load_separable(
     data_dir: str | os.PathLike[str] | None = None,
     *,
-    shape: tuple[int, int, int] = (1, 8, 8),
-    num_classes: int = 2,
-    margin: float = 0.2,
-    train_size: int = 400,
-    test_size: int = 10_000,
-    label_noise: float = 0.0,
-    seed: int = 0,
-    spectrum: float = 0.0,
-    teacher: str = "random",
+    shape: Shape = (1, 8, 8),
+    num_classes: Classes = 2,
+    margin: Margin = 0.2,
+    train_size: TrainSize = 400,
+    test_size: TestSize = 10_000,
+    label_noise: LabelNoise = 0.0,
+    seed: DataSeed = 0,
+    spectrum: Spectrum = 0.0,
+    teacher: TeacherKind = "random",
 ) -> SeparableTask:
     """Gaussian inputs, isotropic by default, labelled by unit teacher directions, protocol version 1.
 

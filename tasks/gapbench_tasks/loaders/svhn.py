@@ -6,6 +6,7 @@ import os
 
 from gapbench_tasks.entry import TaskEntry
 from gapbench_tasks.images import published_task
+from gapbench_tasks.options import DataSeed, LabelNoise, TrainSize
 from gapbench_tasks.task import Task
 
 SVHN_MEAN, SVHN_STD = (0.4377, 0.4438, 0.4728), (0.1980, 0.2010, 0.1970)
@@ -22,9 +23,9 @@ TASK = TaskEntry(
 def load_svhn(
     data_dir: str | os.PathLike[str] | None = None,
     *,
-    train_size: int = 73_257,
-    label_noise: float = 0.0,
-    seed: int = 0,
+    train_size: TrainSize = 73_257,
+    label_noise: LabelNoise = 0.0,
+    seed: DataSeed = 0,
 ) -> Task:
     """SVHN (Netzer et al. 2011) without its extra images, protocol version 1.
 

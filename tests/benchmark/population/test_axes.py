@@ -46,14 +46,17 @@ def linear(seed=0):
         ({"augmentation": ["flip"]}, "is none of"),
         ({"activation": "gellu"}, "Did you mean 'gelu'"),
         ({"activaton": "gelu"}, "no hyper-parameter 'activaton'. Did you mean 'activation'"),
-        ({"augmentation_strength": 0}, "augmentation_strength = 0.0 must be positive"),
-        ({"augmentation_strength": 1.5}, "augmentation_strength = 1.5 must be at most 1"),
+        ({"augmentation_strength": 0}, "augmentation_strength = 0 must be a positive number of at most 1"),
+        (
+            {"augmentation_strength": 1.5},
+            "augmentation_strength = 1.5 must be a positive number of at most 1",
+        ),
         ({"augmentation_strength": True}, "not a finite number"),
-        ({"label_smoothing": 1}, "label_smoothing = 1.0 must be below 1"),
-        ({"label_smoothing": -0.1}, "must be at least 0"),
-        ({"gradient_clip": -1}, "must be at least 0"),
+        ({"label_smoothing": 1}, "label_smoothing = 1 must be a number of at least 0 and below 1"),
+        ({"label_smoothing": -0.1}, "must be a number of at least 0"),
+        ({"gradient_clip": -1}, "must be a number of at least 0"),
         ({"gradient_clip": float("inf")}, "not a finite number"),
-        ({"mixup_alpha": 0}, "must be positive"),
+        ({"mixup_alpha": 0}, "must be a positive number"),
     ],
 )
 def test_what_an_axis_cannot_be_is_said(values, words):

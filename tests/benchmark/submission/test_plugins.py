@@ -37,6 +37,18 @@ def plugged_norm(context):
     """A proxy of a plug-in."""
     return float(sum(p.abs().sum() for p in context.parameters))
 '''
+ESTIMATOR = """
+from gapbench_leaderboard.scoring.registry import Estimator, Mark, for_each_proxy
+
+@for_each_proxy(Estimator("plugged", "m", mark=Mark("z", "zed", "m", "a", at_least=0.5)))
+def plugged(rows, data, proxy): ...
+
+@for_each_proxy(Estimator("tau", "m"))
+def taken(rows, data, proxy): ...
+
+@for_each_proxy(Estimator("lettered", "m", mark=Mark("n", "anything", "m", "a", at_least=0.5)))
+def lettered(rows, data, proxy): ...
+"""
 POINTS = """
 [gapbench.tasks]
 easy = my_plugin:TASK
@@ -49,6 +61,10 @@ absent = no_such_package:FAMILY
 mine = my_plugin_proxy
 broken = my_plugin_broken
 taken = my_plugin_taken
+[gapbench.estimators]
+plugged = my_plugin_estimator
+halved = my_plugin_halved
+empty = json
 """
 SUITE = """
 name = "plugged"
@@ -76,6 +92,8 @@ def installed(tmp_path_factory):
     (folder / "my_plugin_proxy.py").write_text(PROXY)
     (folder / "my_plugin_broken.py").write_text("raise RuntimeError('not today')\n")
     (folder / "my_plugin_taken.py").write_text(PROXY.replace("plugged_norm", "param_norm"))
+    (folder / "my_plugin_estimator.py").write_text(ESTIMATOR)
+    (folder / "my_plugin_halved.py").write_text(ESTIMATOR.replace("plugged", "halved") + "\n1 / 0\n")
     info = folder / "my_plugin-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: my-plugin\nVersion: 1.0\n")
@@ -98,6 +116,17 @@ def gapbench(installed, *arguments):
     [
         ("tasks", "easy", ["gone", "AttributeError", "not a gapbench_tasks.TaskEntry"]),
         ("models", "mine/small", ["absent", "no_such_package"]),
+        (
+            "estimators",
+            "plugged",
+            [
+                "halved",
+                "ZeroDivisionError",
+                "'tau' is the name of another",
+                "'n' is the name",
+                "json of my-plugin",
+            ],
+        ),
         ("proxies", "plugged_norm", ["broken", "not today", "taken", "already a proxy 'param_norm'"]),
     ],
 )

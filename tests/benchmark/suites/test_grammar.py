@@ -239,7 +239,7 @@ def test_shares_of_a_range_in_other_strata_are_not_shared():
         ("learning_rate = { range = [0.1] }", "sample = 8", "", "two numbers"),
         ("learning_rate = { range = [0.0, 0.1] }", "sample = 8", "", "linear"),
         ("learning_rate = { low = 0.0 }", "sample = 8", "", "range = [low, high]"),
-        ('learning_rate = { range = [0.1, 0.2], scale = "cubic" }', "sample = 8", "", "neither"),
+        ('learning_rate = { range = [0.1, 0.2], scale = "cubic" }', "sample = 8", "", "none of log, linear"),
         ("batch_size = { range = [10, 100] }", "sample = 8", "", "list them"),
         ("optimizer = { range = [1, 2] }", "sample = 8", "", "list them"),
         ("label_noise = { range = [0.1, 0.2] }", "sample = 8", "", "changes the data"),

@@ -233,3 +233,28 @@ seed = [0]
     with pytest.raises(GapbenchError, match="same network") as error:
         load_suite(path)
     assert word in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "near", "other"),
+    [
+        ("learning_rate = [0.1, 0.2]", "learning_rat = [0.1]", "learning_rate", "spectrum"),
+        ("max_epochs = 12", "max_epoch = 12", "max_epochs", "dropout"),
+        ('task = "separable"', 'task = "seperable"', "separable", "digits_rotations"),
+        ('family = ["plain/mlp"]', 'family = ["plain/mpl"]', "plain/mlp", "timm/mixer"),
+        ('"param_norm",', '"param_nrm",', "param_norm", "spectral_margin_bound"),
+        ("radius = 0.2", "radios = 0.2", "radius", "restarts"),
+        ("train_size = 60", "train_sice = 60", "train_size", "teacher"),
+        ("samples = 40", "sampels = 1", "samples", "loss"),
+        ("stop_loss = 0.2", "stop_los = 0.2", "stop_loss", "schedule"),
+    ],
+)
+def test_a_wrong_name_is_told_the_near_ones_and_the_others(old, new, near, other):
+    assert old in TINY
+    with pytest.raises(GapbenchError) as caught:
+        parse_suite(TINY.replace(old, new), "t")
+    message = str(caught.value)
+    assert "\n" not in message
+    meant, _, others = message.partition("The others: ")
+    assert f"Did you mean {near!r}" in meant
+    assert other in others.rstrip(".").split(", ")
