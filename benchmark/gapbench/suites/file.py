@@ -264,8 +264,8 @@ class SuiteFile:
     record: Annotated[
         Record,
         Key(
-            meaning="what is kept of each training: nothing more than mini-batch losses; training losses and gradient "
-            "noise at log-spaced epochs; these and the weights there",
+            meaning="what is kept of each training: nothing more than mini-batch losses; training losses and "
+            "gradient noise at log-spaced epochs; these and the weights there",
             example="losses",
         ),
     ] = NONE
