@@ -5,8 +5,8 @@
 Operations of a forward pass by `torch.utils.flop_counter` (2 for a multiply-add), three times that for a training
 step (forward, and the gradients by inputs and by weights), times the training examples and epochs that a
 configuration may have. A training that meets its criterion ends earlier, so this is the most that it can take. Then
-training steps of one family at every width of the suite are timed on one core, and the hours of the whole are stated
-at the rate that they reach.
+training steps of one family at every width of the suite are timed on one core, and the hours of the whole are
+stated at the rate that they reach.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ def test_the_page_is_up_to_date():
 
 def test_every_section_has_its_keys():
     named = {section: [key for other, key, *_ in ROWS if other == section] for section, *_ in ROWS}
-    assert named["Top level"] == ["name", "version", "grid", "summary", "training", "measure"]
+    assert named["Top level"] == ["name", "version", "grid", "summary", "record", "training", "measure"]
     assert {"sample", "when", "arm"} <= set(named["[[grid]]"])
     assert named["[[grid.when]]"] == ["on", "set", "skip"]
     assert named["[grid.axes]"] == list(SPECIAL_AXES)

@@ -1,4 +1,4 @@
-"""A limit on the time that one measurement may take."""
+"""A limit on the processor time that one measurement may take."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class OverBudget(NotDefined):
 
 @contextlib.contextmanager
 def within(seconds: float | None) -> Iterator[None]:
-    """Raise `OverBudget` in the block once `seconds` of wall time have passed; None: never.
+    """Raise `OverBudget` in the block once it has taken `seconds` of this process's time; None: never.
 
-    The block ends where the interpreter next takes over from native code. What it was computing is left half done:
+    Processor time, so that other work on the machine does not decide what is measured. The block ends where the interpreter next takes over from native code. What it was computing is left half done:
     neither the network nor a context should be used again.
 
     Raises:
@@ -32,12 +32,12 @@ def within(seconds: float | None) -> Iterator[None]:
         raise GapbenchError("A budget for measurements can be kept in the main thread only.")
 
     def late(number: int, frame: FrameType | None) -> None:
-        raise OverBudget(f"it took more than {seconds:g} s, the budget of the suite")
+        raise OverBudget(f"it took more than {seconds:g} s of processor time, the budget of the suite")
 
-    before = signal.signal(signal.SIGALRM, late)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    before = signal.signal(signal.SIGPROF, late)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)

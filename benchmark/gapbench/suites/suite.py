@@ -44,8 +44,8 @@ class Suite:
 
     `problem` are those of the axes that change the data that a network learns from: options of tasks, but those of
     the test set, and the share of examples held out. Networks of a task that agree on them are of one problem.
-    `record` is what is recorded of each training (`gapbench.suites.records`); `budget` how many seconds a proxy may
-    take on one network (None: any).
+    `record` is what is recorded of each training (`gapbench.suites.records`); `budget` how many seconds of
+    processor time a proxy may take on one network (None: any).
     """
 
     name: str
