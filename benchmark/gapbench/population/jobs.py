@@ -19,7 +19,7 @@ class Setup:
 
     `workers` share the machine. `stacks` says which engines may train networks together: `off` none, `exact` those
     by which no number changes, `any` all. `arithmetic` is what last bits depend on. `record` is what is recorded of
-    each training (`gapbench.suites.records`), `budget` how many seconds of processor time a proxy has on one network.
+    each training (`gapbench.suites.records`), `budget` how many seconds of processor time a proxy has on a network.
     """
 
     run: Path

@@ -19,8 +19,9 @@ class OverBudget(NotDefined):
 def within(seconds: float | None) -> Iterator[None]:
     """Raise `OverBudget` in the block once it has taken `seconds` of this process's time; None: never.
 
-    Processor time, so that other work on the machine does not decide what is measured. The block ends where the interpreter next takes over from native code. What it was computing is left half done:
-    neither the network nor a context should be used again.
+    Processor time, so that other work on the machine does not decide what is measured. The block ends where the
+    interpreter next takes over from native code. What it was computing is left half done: neither the network nor a
+    context should be used again.
 
     Raises:
         GapbenchError: outside the main thread, which alone hears of a timer.

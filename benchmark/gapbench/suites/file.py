@@ -220,7 +220,8 @@ class Measuring:
     budget: Annotated[
         Annotated[float, Meta(gt=0, le=MOST)] | None,
         Key(
-            meaning="seconds of processor time that a proxy has on one network; what takes longer is cut and not applicable there",
+            meaning="seconds of processor time that a proxy has on one network; what takes longer is cut and "
+            "not applicable there",
             example=60.0,
             default="none",
         ),
