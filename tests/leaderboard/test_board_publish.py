@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -152,6 +153,14 @@ def test_offline_runs_equal_the_board_and_a_second_publish_repairs(
         assert config == records[number].config
         assert sorted(run["tags"]) == sorted(records[number].tags)
         assert not run.get("host")
+
+
+def test_a_folder_that_cannot_be_written_is_named(made: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
+    (tmp_path / "publish").write_text("")
+    with pytest.raises(
+        TableError, match=f"the folder {re.escape(str(tmp_path / 'publish'))} cannot be written"
+    ):
+        publish(made[0], project="demo", offline=True, folder=tmp_path / "publish")
 
 
 def test_only_own_offline_runs_are_replaced(tmp_path: Path) -> None:
