@@ -35,7 +35,10 @@ MOST = 2**63 - 1
 
 @dataclass(frozen=True)
 class Measuring:
-    """[measure] of a suite's file; no proxies mean all of them with their defaults."""
+    """[measure] of a suite's file; no proxies mean all of them with their defaults.
+
+    The loss `mse` is half the squared error, summed over outputs (`gapbench_base.losses`).
+    """
 
     samples: Annotated[int, Meta(ge=2, le=MOST)] = 256
     seed: Annotated[int, Meta(ge=0, le=MOST)] = 0
