@@ -11,6 +11,7 @@ import click
 
 from gapbench_base.errors import DiskFull, GapbenchError, NotDefined
 from gapbench_base.suggestions import did_you_mean
+from gapbench_base.unread import readers_may_leave
 from gapbench_base.version import __version__
 
 COMMANDS = {
@@ -82,26 +83,31 @@ def _interrupted(arguments: list[str]) -> str:
 
 
 def main(arguments: list[str] | None = None) -> Any:
-    """Entry point: errors that a user can mend are one message and exit code 2, never a traceback."""
+    """Entry point: errors that a user can mend are one message and exit code 2, never a traceback.
+
+    Where the reader of the output ends (`| head`), the command does its work to the end.
+    """
+    with readers_may_leave():
+        sys.exit(_exit_code(arguments))
+
+
+def _exit_code(arguments: list[str] | None) -> int:
     try:
         code = cli.main(arguments, prog_name="gapbench", standalone_mode=False)
     except (click.exceptions.Abort, KeyboardInterrupt):
         click.echo(_interrupted(sys.argv[1:] if arguments is None else arguments), err=True)
-        sys.exit(130)
+        return 130
     except click.ClickException as error:
         error.show()
-        sys.exit(error.exit_code)
-    except BrokenPipeError:  # `gapbench list models | head`
-        sys.stderr.close()
-        sys.exit(0)
+        return error.exit_code
     except OSError as error:  # a full disk, a read-only folder, a file that is a folder
         where = f": {error.filename}" if error.filename is not None else ""
         click.echo(f"Error: {error.strerror or error}{where}", err=True)
-        sys.exit(1 if error.errno == errno.ENOSPC else 2)
+        return 1 if error.errno == errno.ENOSPC else 2
     except (GapbenchError, NotDefined) as error:
         click.echo(f"Error: {error}", err=True)
-        sys.exit(1 if isinstance(error, DiskFull) else 2)
-    sys.exit(code if isinstance(code, int) else 0)
+        return 1 if isinstance(error, DiskFull) else 2
+    return code if isinstance(code, int) else 0
 
 
 if __name__ == "__main__":

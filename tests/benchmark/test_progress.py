@@ -131,6 +131,7 @@ def test_in_fifty_columns_counts_and_time_survive():
     assert "13 min left" in first
     assert " 240/5152 " in second
     assert max(len(first), len(second)) <= 50
+    assert second.rstrip().endswith("onverged")  # both ends stay
 
 
 def test_a_log_that_cannot_be_written_is_refused_before_anything_is_done(tmp_path):

@@ -59,7 +59,7 @@ def test_the_ranking_in_a_notebook_is_that_of_the_board(run_folder):
     run.build_board()
     lines = re.findall(r"<tr>(.*?)</tr>", run._repr_html_())
     cells = [re.sub("<[^>]*>", "", line.replace("</td><td>", "|")).split("|") for line in lines]
-    rows = {name: (rank, tau, interval) for rank, name, tau, interval in cells[1:]}
+    rows = {name: (rank, tau, interval) for rank, name, tau, interval, _ in cells[1:]}
     assert set(rows) >= {"param_norm", "random (baseline)", "width (baseline)"}
     scores = run.scores(targets=("gap",))
     head = scores[(scores["estimator"] == "tau") & (scores["task"] == "") & (scores["family"] == "")]

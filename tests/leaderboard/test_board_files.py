@@ -19,10 +19,14 @@ from rich.cells import cell_len
 from gapbench_base import files as files_module
 from gapbench_base.files import write_atomically
 from gapbench_leaderboard.board import ranking_text
+from gapbench_leaderboard.board.document_file import read_document
 from gapbench_leaderboard.board.markdown import escape
+from gapbench_leaderboard.board.mirror import entry_records
+from gapbench_leaderboard.board.notebook import ranking_html
 from gapbench_leaderboard.board.numbers import exact, plain
 from gapbench_leaderboard.board.ranked import ranked
 from gapbench_leaderboard.board.scores_file import read_scores
+from gapbench_leaderboard.board.trained import trained_networks
 from gapbench_leaderboard.scoring.registry import DIGITS, columns
 from leaderboard.board_cases import AWKWARD, STATES, board
 
@@ -158,7 +162,7 @@ def test_terminal_sets_baselines_apart_in_the_order_of_the_ranking(made: tuple[P
     assert "parameter_count" in baselines
     assert "parameter_count" not in proxies
     assert "plain" in proxies
-    assert f"/{found.networks}" in text
+    assert all(f"{count} of {len(made[1]['population'])}" in text for count in found.table["models"])
 
 
 def test_ranking_of_a_target_that_was_not_scored_says_so(made: tuple[Path, dict[str, Any]]) -> None:
@@ -181,12 +185,48 @@ def test_networks_that_can_be_ranked_are_the_converged_ones(made: tuple[Path, di
     found = ranked(given["scores"])
     assert found is not None
     converged = set(networks.loc[networks["status"] == "converged", "cell"])
-    assert found.networks == len(converged)
+    assert set(found.table["trained"]) == {len(networks)}
     counts = found.table.set_index("proxy")["models"]
     for proxy in ("plain", "partial", "absent", "broken"):
         usable = values.loc[(values["proxy"] == proxy) & (values["status"] == "ok"), "cell"]
         if proxy in counts:
             assert counts[proxy] == len(converged & set(usable))
+
+
+def test_all_that_were_trained_are_counted_in_every_scope(made: tuple[Path, dict[str, Any]]) -> None:
+    scores, networks = made[1]["scores"], made[1]["population"]
+    assert len(networks) == 1 or set(networks["status"]) > {"converged"}
+    for task in ("", *networks["task"].unique()):
+        for family in ("", *networks["family"].unique()):
+            own = (networks["task"] == task) | (task == "")
+            own &= (networks["family"] == family) | (family == "")
+            for target in ("gap", "loss_gap"):
+                assert trained_networks(scores, target, task, family) == own.sum()
+    assert trained_networks(scores, "gap", "no such task") is None
+
+
+def test_remote_and_notebook_say_how_many_were_trained_and_the_set_of_every_rank(
+    made: tuple[Path, dict[str, Any]],
+) -> None:
+    folder, given = made
+    networks = given["population"]
+    for record in entry_records(read_document(folder), given["scores"]):
+        for key, value in record.summary.items():
+            scope, _, name = key.rpartition("/")
+            if name == "models":
+                task = scope.partition("/")[2]
+                known = networks if task == "all" else networks[networks["task"] == task]
+                assert record.summary[f"{scope}/trained"] == len(known) >= value
+            if name == "rank":
+                assert record.summary[f"{scope}/rank_low"] <= value <= record.summary[f"{scope}/rank_high"]
+    found = ranked(given["scores"])
+    assert found is not None
+    assert list(found.table.columns[:4]) == ["rank", "rank_low", "rank_high", "proxy"]  # a remote table, too
+    shown = re.findall(r"<td>(\d+ .*?)</td>", ranking_html(folder))
+    ranks, counts = ([text for text in shown if (" of " in text) is counted] for counted in (False, True))
+    assert all(re.fullmatch(r"\d+ \(\d+-\d+\)", rank) for rank in ranks)
+    assert all(text.endswith(f" of {len(networks)}") for text in counts)
+    assert len(counts) == len(found.table)
 
 
 def test_a_failed_write_leaves_the_old_file_and_no_litter(

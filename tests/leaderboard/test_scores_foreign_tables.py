@@ -334,7 +334,7 @@ def test_a_part_of_a_table_with_its_index_and_empty_columns(table: pd.DataFrame,
     assert any("'Unnamed: 6' is empty in every row" in note for note in content["notes"])
     named = document(written(table.assign(remark=np.nan, truth=table["m"] > 0.2, name="net"), tmp_path))
     notes = " ".join(named["notes"])
-    for said in ("'remark' is empty", "truth, true or false", "name, text"):
+    for said in ("'remark' is empty", "truth (true or false)", "name (text)"):
         assert said in notes
 
 

@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from gapbench.cli import cli
+from gapbench_leaderboard.board.scores_file import read_scores
 from gapbench_leaderboard.intake.reading import read_table
 from gapbench_leaderboard.scores import score_table
 from gapbench_leaderboard.statistics import (
@@ -213,6 +214,60 @@ def test_the_command_prints_an_overview_and_notes(table: pd.DataFrame, tmp_path:
     assert found.output.index("good") < found.output.index("bad")
 
 
+def test_the_overview_says_of_how_many_rows_and_why_columns_and_measures_have_no_part(
+    table: pd.DataFrame, tmp_path: Path
+) -> None:
+    file = tmp_path / "models.csv"
+    half = table["good"].where(table.index % 2 == 0)
+    given = table.assign(half=half, flat=1.0, name="net", test_error=table["gap"])
+    pd.concat([given, given.iloc[:3]]).to_csv(file, index=False)  # three rows twice
+    found = run(str(file), "--axes", "lr,status,family", "--replicates", "20")
+    assert found.exit_code == 0, found.output
+    line = {
+        name: text for text in found.stdout.splitlines() for name in ("good", "half") if f" {name} " in text
+    }
+    assert "60 of 63" in line["good"]
+    assert "30 of 63" in line["half"]
+    assert "no rank: measured on less than 90 % of the networks" in line["half"]
+    assert (
+        "R2: share of the target's variance predicted for configurations left out; below 0: " in found.stdout
+    )
+    assert (
+        "Columns that are not scored\n  seed, test_error (outcomes and seeds are no measures" in found.stdout
+    )
+    assert "\n  name (text)\n" in found.stdout
+    assert "not scored" not in found.stderr
+    assert "3 rows equal another in every column" in found.stderr
+
+
+def test_a_table_of_ones_own_has_a_board(table: pd.DataFrame, tmp_path: Path) -> None:
+    """Its columns may have the names of ours: here `status` and `family`."""
+    file, folder = tmp_path / "models.csv", tmp_path / "board"
+    given = table.assign(train_loss=table["good"].where(table.index > 1))
+    pd.concat([given, given.iloc[:3]]).to_csv(file, index=False)
+    options = ["--axes", "lr,status,family", "--better", "bad", "--replicates", "20", "--board", str(folder)]
+    found = run(str(file), *options)
+    assert found.exit_code == 0, found.output
+    assert str(folder / "index.html") in found.stdout
+    content = json.loads((folder / "data.json").read_text())
+    assert content["axes"] == ["lr", "status (axis)", "family (axis)"]
+    assert content["population"]["status"] == {"names": ["converged", "copy"], "codes": [0] * 60 + [1] * 3}
+    told = {entry["label"]: entry for entry in content["proxies"]}
+    assert told["bad"]["higher_means"] == "better"
+    assert not told["train_loss"]["baseline"]  # a baseline of ours has that name
+    scored = read_scores(folder)
+    assert value(scored, "good", "tau_within:family (axis)") == value(
+        score_table(read_table(file), ["good"], "gap", AXES, replicates=20), "good", "tau_within:family"
+    )
+    markdown = (folder / "board.md").read_text()
+    assert "| 60 of 63 |" in markdown
+    assert "| 58 of 63 |" in markdown
+    (tmp_path / "file").write_text("")
+    refused = run(str(file), *options[:-1], str(tmp_path / "file" / "board"))
+    assert refused.exit_code != 0
+    assert str(tmp_path / "file" / "board") in str(refused.exception)
+
+
 def test_outcomes_are_scored_only_where_they_are_named(table: pd.DataFrame, tmp_path: Path) -> None:
     """A test error as a measure would predict the gap from what is to be predicted."""
     file = tmp_path / "models.csv"
@@ -226,7 +281,7 @@ def test_outcomes_are_scored_only_where_they_are_named(table: pd.DataFrame, tmp_
     assert not {"seed", "test_error", "loss_gap"} & scored
     assert document["notes"][0].startswith("not scored: ")
     assert {"seed", "test_error", "loss_gap"} <= set(
-        document["notes"][0].split(": ")[1].split(", which")[0].split(", ")
+        document["notes"][0].split(": ")[1].split(" (")[0].split(", ")
     )
     document = json.loads(run(*options, "--measures", "test_error").stdout)
     assert "test_error" in {row["proxy"] for row in document["scores"]}

@@ -11,6 +11,7 @@ from gapbench.checking import findings
 from gapbench.checking.findings import Evidence
 from gapbench.checking.invariances import audit, summary
 from gapbench.checking.population import RANKED, AuditCase, CheckPopulation, check_population
+from gapbench.checking.printed import printed
 from gapbench.checking.report import FAIL, INFORMATION, Point, Report
 from gapbench.checking.trials import Bench
 from gapbench.proxies.results import Measurement
@@ -77,9 +78,9 @@ def check(
     with fleet:
         loaded = fleet.describe()
 
-        def report(points: Sequence[Point], name: str) -> Report:
+        def report(points: Sequence[Point], name: str, evidence: Evidence | None = None) -> Report:
             order = [point for wanted in POINTS for point in points if point.name == wanted]
-            return Report(name, tuple(order), safe, time.monotonic() - started)
+            return Report(name, tuple(order), safe, time.monotonic() - started, printed(loaded, evidence))
 
         points = [findings.loads(loaded)]
         if loaded.reason:
@@ -99,7 +100,7 @@ def check(
         points += findings.judge(evidence)
         if evidence.audits is not None:
             points.append(evidence.audits)
-        return report(points, description["name"])
+        return report(points, description["name"], evidence)
 
 
 def _measure(fleet: Fleet, prepared: CheckPopulation, violations: tuple[str, ...], name: str) -> Evidence:

@@ -19,12 +19,16 @@ class Point:
 
 @dataclass(frozen=True)
 class Report:
-    """All points, in the order of `gapbench.checking.check.POINTS`, without those that could not be looked at."""
+    """All points, in the order of `gapbench.checking.check.POINTS`, without those that could not be looked at.
+
+    `printed` is what the proxy printed, as lines, with where.
+    """
 
     proxy: str
     points: tuple[Point, ...]
     sandboxed: bool
     seconds: float = 0.0
+    printed: str = ""
 
     @property
     def passed(self) -> bool:
@@ -49,6 +53,7 @@ class Report:
             lines += [f"{'':>4}  {'':<{width}}  {line}" for line in rest]
             if point.advice and point.status in (FAIL, WARNING):
                 lines.append(f"{'':>4}  {'':<{width}}  -> {point.advice}")
+        lines += ["", *self.printed.splitlines()] if self.printed else []
         return "\n".join(lines)
 
     def as_dict(self) -> dict[str, object]:
@@ -58,5 +63,6 @@ class Report:
             "passed": self.passed,
             "sandboxed": self.sandboxed,
             "seconds": self.seconds,
+            "printed": self.printed,
             "points": [asdict(point) for point in self.points],
         }

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gapbench_base.errors import GapbenchError
+from gapbench_base.losses import MSE
 from gapbench_base.suggestions import did_you_mean
 
 Described = dict[str, Any]
@@ -107,6 +108,7 @@ def _suite(name: str) -> Described:
         "problems differ in": ", ".join(suite.problem) or "the task alone",
         "measured": [f"{len(suite.proxies)} proxies on {suite.samples} training examples of each network"]
         + [request.label for request in suite.proxies],
+        "loss measured": f"mse, {MSE}" if suite.loss == "mse" else "cross-entropy, in nats",
         "to train it": f"gapbench run {name}",
     }
     return {"name": suite.name, "kind": "suite", "text": suite.summary, "facts": facts}

@@ -83,16 +83,19 @@ def _plain(listed: Listed) -> dict[str, object]:
 
 
 def _print(found: list[Listed]) -> None:
+    from gapbench.runs.entries import networks_of
+
     width = max(len("entry"), *(len(listed.entry.label) for listed in found))
-    click.echo(f"{'entry':<{width}}  {'tau with the gap':<22}  {'networks':>8}  {'submitted':<10}  by")
+    counts = {listed.entry.id: networks_of(listed.entry) for listed in found}
+    wide = max(len("networks"), *map(len, counts.values()))
+    click.echo(f"{'entry':<{width}}  {'tau with the gap':<22}  {'networks':>{wide}}  {'submitted':<10}  by")
     for listed in found:
         entry, claimed = listed.entry, listed.entry.claimed
         tau = "not defined" if claimed.value is None else f"{claimed.value:.3f}"
         if claimed.low is not None and claimed.high is not None:
             tau += f" [{claimed.low:.3f}, {claimed.high:.3f}]"
-        ok, every = entry.statuses.get("ok", 0), sum(entry.statuses.values())
         day = (entry.submitted or "")[:10]
-        line = f"{entry.label:<{width}}  {tau:<22}  {f'{ok}/{every}':>8}  {day:<10}  {entry.authors or '-'}"
+        line = f"{entry.label:<{width}}  {tau:<22}  {counts[entry.id]:>{wide}}  {day:<10}  {entry.authors or '-'}"
         click.echo(line + ("  (withdrawn)" if listed.withdrawn else ""))
         for remark in listed.remarks:
             click.echo(f"  {remark}")

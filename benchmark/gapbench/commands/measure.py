@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from gapbench.proxies.results import Measurement
 
 from gapbench.commands.parsing import options_of
+from gapbench_base.losses import MSE
 
 NOTES = ("dtype", "precision", "frozen", "batch")
 """What details say of how a network was measured; all but the first are printed."""
@@ -50,12 +51,16 @@ OPTIONS = {
     help="Examples to differentiate on.",
 )
 @click.option(
-    "--loss", type=click.Choice(["cross_entropy", "mse"]), default="cross_entropy", show_default=True
+    "--loss",
+    type=click.Choice(["cross_entropy", "mse"]),
+    default="cross_entropy",
+    show_default=True,
+    help=f"mse is {MSE}.",
 )
 @click.option(
     "--forward",
     metavar="MODULE:FUNCTION",
-    help="function(network, inputs) that picks the outputs of a network which returns more than one tensor.",
+    help="function(network, inputs) -> outputs, where it returns more than one tensor or is called otherwise.",
 )
 @click.option("--include-frozen", is_flag=True, help="Count parameters that require no gradient, too.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)

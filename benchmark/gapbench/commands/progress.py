@@ -114,13 +114,15 @@ class Bars:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
         from rich.table import Column
 
-        one_line = Column(no_wrap=True, overflow="ellipsis", ratio=1)
+        from gapbench.commands.one_line import OneLine
+
+        one_line = Column(no_wrap=True, ratio=1)
         self.bars = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=8),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
-            TextColumn("{task.fields[last]}", table_column=one_line),
+            OneLine("last", table_column=one_line),
             expand=True,
         )
         self.axes: Sequence[str] = ()

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from gapbench_leaderboard.statistics.cells import NumberFormat
 
 NAME_THEM = "--measures can name them"
 OUTCOMES = ("seed", "test_size", "test_error", "test_loss", "test_accuracy", "gap", "loss_gap")
@@ -49,6 +51,11 @@ OUTCOMES = ("seed", "test_size", "test_error", "test_loss", "test_accuracy", "ga
     type=click.Path(dir_okay=False, path_type=Path),
     help="Write all scores as CSV, and the notes beside it as .notes.txt.",
 )
+@click.option(
+    "--board",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Write the board of the table into this folder: the page, Markdown, tables.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print all scores and notes as JSON.")
 def score_command(
     table: Path,
@@ -70,66 +77,86 @@ def score_command(
     thousands: str | None,
     percent: bool,
     output: Path | None,
+    board: Path | None,
     as_json: bool,
 ) -> None:
     """Rank statistics of your own TABLE: one row per network (CSV, TSV, JSON lines, each also .gz; Excel; Parquet).
 
     Lists of columns are separated by commas, or the option is repeated. Notes say what is special about the
-    table: columns that are no measures, missing values, copied rows.
+    table: missing values, copied rows. Columns that are not scored are listed with the reason.
     """
-    from gapbench_leaderboard.intake.measures import default_measures
     from gapbench_leaderboard.intake.reading import read_table
     from gapbench_leaderboard.scoring.table import score_table
     from gapbench_leaderboard.statistics.cells import NumberFormat
 
     frame = read_table(table, delimiter=delimiter, decimal=decimal, thousands=thousands, percent=percent)
-    style = NumberFormat(decimal, thousands, percent)
     axis_names, strata_names, given_names, problem_names = (
         _columns(names, frame) for names in (axes, strata, given, problem)
     )
     used = {target, seed_column, test_error, *axis_names, *strata_names, *given_names}
-    names, remarks = (_columns(measures, frame), []) if measures else default_measures(frame, used, style)
-    outcomes = [] if measures else [name for name in names if name in OUTCOMES]
-    names = [name for name in names if name not in outcomes]
-    _check(names, _columns(better, frame), remarks, output)
+    style = NumberFormat(decimal, thousands, percent)
+    names, remarks = (_columns(measures, frame), []) if measures else _measures(frame, used, style)
+    directions = dict.fromkeys(_columns(better, frame), "better")
+    _check(names, list(directions), remarks, output)
+    asked: dict[str, Any] = {"measures": names, "target": target, "axes": axis_names}
+    asked |= {"problem": problem_names, "seed_column": seed_column, "higher_means": directions}
     scores = score_table(
         frame,
-        measures=names,
-        target=target,
-        axes=axis_names,
-        seed_column=seed_column,
+        **asked,
         test_size=test_size,
         test_error=test_error,
-        problem=problem_names,
         strata=strata_names,
         given=given_names,
-        higher_means=dict.fromkeys(_columns(better, frame), "better"),
         replicates=replicates,
         seed=seed,
         workers=threads,
     )
-    scores.attrs["notes"] = [*_not_scored(outcomes), *remarks, *scores.attrs["notes"]]
+    scores.attrs["notes"] = [*remarks, *scores.attrs["notes"]]
     if output is not None:
         _write(scores, output)
+    if board is not None:
+        _build(board, frame, scores, name=table.name, **asked)
     if as_json:
         click.echo(json.dumps(_document(scores), indent=2, allow_nan=False))
     else:
-        _say(scores, target, set(map(str, names)))
+        _say(scores, target, names, board)
 
 
-def _not_scored(outcomes: Sequence[str]) -> list[str]:
-    if not outcomes:
-        return []
-    return [f"not scored: {', '.join(outcomes)}, which are no measures of a network; {NAME_THEM}"]
+def _measures(
+    frame: pd.DataFrame, used: Collection[object], style: NumberFormat
+) -> tuple[list[str], list[str]]:
+    """The columns that are scored where nobody names any, and why others are not."""
+    from gapbench_leaderboard.intake.measures import default_measures
+
+    names, remarks = default_measures(frame, used, style)
+    outcomes = [name for name in names if name in OUTCOMES]
+    if outcomes:
+        why = f"outcomes and seeds are no measures of a network; {NAME_THEM}"
+        remarks = [f"not scored: {', '.join(outcomes)} ({why})", *remarks]
+    return [name for name in names if name not in outcomes], remarks
 
 
-def _say(scores: pd.DataFrame, target: str, names: set[str]) -> None:
+def _say(scores: pd.DataFrame, target: str, names: Sequence[str], board: Path | None) -> None:
+    from gapbench_leaderboard.board.table_text import NOT_SCORED, table_text
     from gapbench_leaderboard.scores import decision_text
 
-    click.echo(_overview(scores, target, names))
+    click.echo(table_text(scores, target, names))
     click.echo("\n" + decision_text(scores.attrs["decision"]))
     for note in scores.attrs["notes"]:
-        click.echo(f"note: {note}", err=True)
+        if not note.startswith(NOT_SCORED):  # those stand below the measures
+            click.echo(f"note: {note}", err=True)
+    if board is not None:
+        click.echo(f"\nOpen {board / 'index.html'}")
+
+
+def _build(board: Path, frame: pd.DataFrame, scores: pd.DataFrame, **options: Any) -> None:
+    from gapbench_base.errors import TableError
+    from gapbench_leaderboard.board.own_table import build_own
+
+    try:
+        build_own(board, frame, scores, **options)
+    except OSError as error:
+        raise TableError(f"--board: the folder {board} cannot be written: {error.strerror}") from error
 
 
 def _check(names: Sequence[str], better: Sequence[str], remarks: Sequence[str], output: Path | None) -> None:
@@ -177,44 +204,3 @@ def _document(scores: pd.DataFrame) -> dict[str, object]:
     ]
     decision = plain_members(decision_values(scores.attrs["decision"]))
     return {"notes": scores.attrs["notes"], "scores": rows, "decision": decision}
-
-
-def _overview(scores: pd.DataFrame, target: str, measures: set[str]) -> str:
-    """The measures by rank, with the main estimators, and the ceilings."""
-    from gapbench_leaderboard.board.ranked import rank_text
-    from gapbench_leaderboard.scores import ranking
-    from gapbench_leaderboard.scoring.registry import SCORE, columns, marked
-
-    table = ranking(scores, target=target)
-    values = scores.pivot(index="proxy", columns="estimator", values="value")
-    width = max([len("measure"), *(len(str(name)) for name in table["proxy"])])
-    shown = {known.name: known.heading_in(SCORE) for known in columns(SCORE) if known.name in values.columns}
-    marking = [
-        (known.name, mark) for known, mark in marked(SCORE) if mark.score and known.name in values.columns
-    ]
-    ranks = [rank_text(row) for row in table.to_dict("records")]
-    wide = max(len("rank"), *map(len, ranks))
-    header = f"{'rank':>{wide}}  {'measure':<{width}}  {'tau':>6}  {'95 % interval':>16}"
-    for label in shown.values():
-        header += f"  {label:>10}"
-    lines = [header + f"  {'models':>6}"]
-    for rank, row in zip(ranks, table.to_dict("records")):
-        limits = f"[{row['low']:6.3f}, {row['high']:6.3f}]" if row["low"] == row["low"] else ""
-        tau = f"{row['value']:.3f}" if row["value"] == row["value"] else "-"
-        line = f"{rank.replace('–', '-'):>{wide}}  {row['proxy']:<{width}}  {tau:>6}  {limits:>16}"
-        for name in shown:
-            value = values.loc[row["proxy"], name]
-            line += f"  {value:10.3f}" if value == value else f"  {'-':>10}"
-        baseline = row["proxy"] not in measures
-        marks = ["baseline"] if baseline else []
-        marks += [
-            mark.score for name, mark in marking if mark.applies(values.loc[row["proxy"], name], baseline)
-        ]
-        lines.append(f"{line}  {row['models']:6d}  {'; '.join(marks)}".rstrip())
-    for name in ("network", "configuration"):
-        found = scores[(scores["proxy"] == "") & (scores["estimator"] == f"ceiling_{name}")]
-        if len(found):
-            value, low, high = (float(found[column].iloc[0]) for column in ("value", "low", "high"))
-            limits = f" [{low:.3f}, {high:.3f}]" if low == low else ""
-            lines.append(f"{name} ceiling of tau: {value:.3f}{limits}")
-    return "\n".join(lines)

@@ -95,18 +95,20 @@ def submit_command(
 
 
 def _claimed(entry: Entry) -> None:
-    """The headline, with its interval."""
-    claimed = entry.claimed
+    """The headline, with its interval and the networks that it is of."""
+    from gapbench.runs.entries import networks_of
+
+    claimed, networks = entry.claimed, networks_of(entry)
     claim = "claimed" if entry.verifications else "claimed, not verified"
     if claimed.value is not None:
         click.echo(
             f"tau with the gap {claimed.value:.3f} [{claimed.low:.3f}, {claimed.high:.3f}] over "
-            f"{claimed.models} networks: {claim}."
+            f"{networks} networks: {claim}."
             if claimed.low is not None and claimed.high is not None
-            else f"tau with the gap {claimed.value:.3f} over {claimed.models} networks."
+            else f"tau with the gap {claimed.value:.3f} over {networks} networks."
         )
     else:
-        click.echo(f"tau with the gap is not defined over {claimed.models} networks: {claim}.")
+        click.echo(f"tau with the gap is not defined over {networks} networks: {claim}.")
 
 
 def _before(entry: Entry, run: Path) -> None:
@@ -139,7 +141,7 @@ def _beside(entry: Entry) -> None:
             )
             low, high = limits[shown.name]
             if shown.form == "count" and low is not None and high is not None:
-                parts[-1] += f", between {low:.0f} and {high:.0f}"
+                parts[-1] += f" ({low:.0f}-{high:.0f})"
     if parts:
         click.echo(f"Beside it: {', '.join(parts)}.")
     for shown, mark in marked(SUBMIT):

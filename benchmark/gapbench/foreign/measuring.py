@@ -104,9 +104,11 @@ def measure_all(
         history: of the training.
         sibling: a network trained from another seed.
         unlabelled: inputs without targets.
-        loss: "cross_entropy" or "mse".
+        loss: "cross_entropy" or "mse": half the squared error, summed over outputs, mean over examples (of one
+            output half of torch's mse_loss).
         seed: the same seed gives the same values.
-        forward: (network, inputs) -> outputs.
+        forward: (network, inputs) -> outputs, for a network that returns more than one tensor or is called
+            otherwise than network(inputs).
         frozen: "include" counts in parameters that require no gradient.
         batch_size: examples that are evaluated at once.
         progress: show a bar on stderr; by default where that is a terminal.

@@ -20,6 +20,7 @@ from gapbench.computation.tracing import plain_kernels
 from gapbench.curvature.heads import class_logits, per_example_loss
 from gapbench.curvature.loss import CHUNK, Landscape
 from gapbench.proxies.results import NotApplicable
+from gapbench.proxies.steadiness import unsteady
 
 if TYPE_CHECKING:
     from gapbench.symmetry import Symmetry
@@ -50,8 +51,9 @@ class Context:
     is a network of the same configuration and another seed, where a suite has one (in a run for proxies that name
     it in `needs`); `unlabelled` (m, c, h, w) are further inputs of the task without targets, neither of the
     training nor of the test set. All are None where there are none. `batch_size` examples are evaluated at once
-    (None: as many as is usual). `notes` say in which type it is computed and what was left out;
-    `overdrawn` that a proxy was stopped in the middle of its work, so that nothing here is to be trusted.
+    (None: as many as is usual). `loss` is "cross_entropy" or "mse", half the squared error summed over outputs.
+    `notes` say in which type it is computed and what was left out; `overdrawn` that a proxy was stopped in the
+    middle of its work, so that nothing here is to be trusted.
     """
 
     model: nn.Module
@@ -150,6 +152,11 @@ class Context:
                 self.notes["batch"] = f"all examples at once, since {mixed}"
                 size = len(inputs)
             return torch.cat([self.model(part) for part in torch.split(inputs, size)])
+
+    @functools.cached_property
+    def unsteady(self) -> str:
+        """What of the network changes when it is evaluated, in words; empty where nothing does."""
+        return unsteady(self.model, self.inputs[:2])
 
     @functools.cached_property
     def defect(self) -> str:

@@ -55,20 +55,23 @@ def measure(
         targets: (n,) integer classes for outputs (n, classes), or 0 and 1 for one logit, or (n, *map) for maps and
             sequences of logits; for `loss` "mse" targets of the outputs' shape or integer classes.
         initial: the network at initialisation, for proxies that need it.
-        loss: "cross_entropy" or "mse".
+        loss: "cross_entropy" or "mse": half the squared error, summed over outputs, mean over examples (of one
+            output half of torch's mse_loss).
         seed: the same seed gives the same value.
         history: of the training, for proxies that need it.
         checkpoints: epochs with the network as it was after them, for proxies that need them.
         sibling: a network trained from another seed, for proxies that need it.
         unlabelled: inputs without targets, for proxies that need them.
-        forward: (network, inputs) -> outputs, for a network that returns more than one tensor.
+        forward: (network, inputs) -> outputs, for a network that returns more than one tensor or is called
+            otherwise than network(inputs).
         frozen: "include" counts in parameters that require no gradient.
         batch_size: examples that are evaluated at once; makes no difference to a value.
         options: the proxy's own; see `gapbench list proxies`.
 
     Returns:
         A proxy's own failure is a measurement with status `failed` and a reason, and so are weights, inputs and
-        outputs that are not finite. `GapbenchError` is raised for an unknown proxy or option, and for data that do
+        outputs that are not finite, and a network that changes when it is evaluated or gives other outputs for the
+        same inputs. `GapbenchError` is raised for an unknown proxy or option, and for data that do
         not fit the network.
     """
     context = make_context(
@@ -110,8 +113,9 @@ def make_context(
         targets: (n,), (n, *map) or, for "mse", of the outputs' shape.
         all_inputs: (N, ...) the whole training set, where it is more than `inputs`.
         all_targets: its targets.
-        loss: "cross_entropy" or "mse".
-        forward: picks the outputs of a network that returns more than one tensor.
+        loss: "cross_entropy" or "mse": half the squared error, summed over outputs, mean over examples (of one
+            output half of torch's mse_loss).
+        forward: (network, inputs) -> outputs, as in `measure`.
         frozen: "exclude" or "include" parameters that require no gradient.
         batch_size: how many examples are evaluated at once; None: as many as is usual.
         extras: further fields of `Context`: `initial`, `sibling`, `history`, `checkpoints`, `unlabelled`.
@@ -248,7 +252,8 @@ def _outputs(network: nn.Module, inputs: Tensor) -> Tensor:
         except Exception as error:
             raise GapbenchError(
                 f"The network cannot be evaluated on inputs of shape {tuple(inputs.shape)} and type "
-                f"{str(inputs.dtype).removeprefix('torch.')}: {type(error).__name__}: {error}"
+                f"{str(inputs.dtype).removeprefix('torch.')}: {type(error).__name__}: {error}. Where it is called "
+                "otherwise than network(inputs), say how: forward=lambda network, inputs: network(inputs, ...)."
             ) from error
         if isinstance(outputs, Tensor):
             check_copies(network, inputs[:2])
@@ -281,6 +286,7 @@ def measure_in(
     """Measure a proxy in a context that others may have used; stopped after `budget` seconds (`budget.within`)."""
     context.generator.manual_seed(named_seed("measure", entry.name, seed))
     context._cache["seed"] = seed  # for what several proxies share
+    fault = context.unsteady  # first, so that what the network does is not taken for the proxy's doing
     context.begin()
     memory = PeakMemory(context.inputs.device)
     started = time.perf_counter()
@@ -288,7 +294,7 @@ def measure_in(
     failure = not_applicable = ""
     with guarded(context.model, named_seed("guard", seed)) as report:
         try:
-            defect = context.defect
+            defect = fault or context.defect
             if defect:
                 raise FloatingPointError(defect)
             with within(budget):
@@ -319,6 +325,8 @@ def measure_in(
             peak_memory=memory.rise(),
         )
 
+    if fault:
+        return measurement("failed", fault)
     if report.changes:
         return measurement("failed", "; ".join(report.changes))
     if failure:

@@ -159,6 +159,17 @@ def verified_words(entry: Entry) -> str:
     return f"{outcome_of(last)} on the {last.kind}{by}, {(last.date or '')[:10]}"
 
 
+def networks_of(entry: Entry) -> str:
+    """Of how many networks trained the headline is: "367 of 368"."""
+    import pandas as pd
+
+    from gapbench_leaderboard.board.trained import networks_text, trained_networks
+
+    rows = [{**dataclasses.asdict(row), "proxy": entry.label} for row in entry.scores]
+    trained = trained_networks(pd.DataFrame(rows), entry.claimed.target) if rows else None
+    return networks_text({"models": entry.claimed.models, "trained": trained})
+
+
 def is_verified(entry: Entry) -> bool:
     """Whether the latest verification confirmed it."""
     return bool(entry.verifications) and outcome_of(entry.verifications[-1]) == CONFIRMED

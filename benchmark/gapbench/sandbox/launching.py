@@ -55,7 +55,8 @@ class Host:
         }
         code = "import os, sys; os.dup2(int(sys.argv[2]), 3); from gapbench.sandbox.host import main; main()"
         number_ = theirs.fileno()
-        payload = [sys.executable, "-s", "-P", "-B", "-c", code, json.dumps(setup), str(number_)]
+        # unbuffered: what a measurement prints is there before its result
+        payload = [sys.executable, "-s", "-P", "-B", "-u", "-c", code, json.dumps(setup), str(number_)]
         descriptors = [number_]
         if self.sandboxed:
             command, options = bubblewrap.command_line(payload, self.packages)

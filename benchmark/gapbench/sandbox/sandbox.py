@@ -229,11 +229,12 @@ class Session:
             if self._stream.printed_bytes > self.limits.output:
                 return self._give_up(f"it printed more than {self.limits.output / 2**20:g} MiB")
 
-    def _take(self, descriptor: int) -> None:
+    def _take(self, descriptor: int) -> bool:
+        """Whether there was something to take."""
         try:
             part = os.read(descriptor, 65536)
         except BlockingIOError:
-            return
+            return False
         if not part:
             self._selector.unregister(descriptor)
             if descriptor == self._reader:
@@ -243,6 +244,7 @@ class Session:
         else:
             self._stream.printed_bytes += len(part)
             self._stream.printed += part[: max(0, 4096 - len(self._stream.printed))]
+        return bool(part)
 
     def _next_line(self) -> bytes | None:
         while True:
@@ -260,9 +262,13 @@ class Session:
         return None, why
 
     def _output(self) -> str:
-        return "\n".join(
-            clean(line, 300) for line in self._stream.printed.decode(errors="replace").splitlines()[-20:]
-        )
+        """What was printed since it was last asked."""
+        registered = self._printed in self._selector.get_map()
+        while registered and self._stream.printed_bytes <= self.limits.output and self._take(self._printed):
+            pass
+        text = self._stream.printed.decode(errors="replace")
+        self._stream.printed.clear()
+        return "\n".join(clean(line, 300) for line in text.splitlines()[-20:])
 
 
 def _ended(code: object) -> str:

@@ -214,9 +214,13 @@ class Measuring:
         Meta(ge=0, le=MOST),
         Key(meaning="of which examples these are, and of the proxies' own randomness", example=1),
     ] = 0
-    loss: Annotated[Literal["cross_entropy", "mse"], Key(meaning="that is differentiated", example="mse")] = (
-        "cross_entropy"
-    )
+    loss: Annotated[
+        Literal["cross_entropy", "mse"],
+        Key(
+            meaning="that is differentiated; `mse` is half the squared error, summed over outputs",
+            example="mse",
+        ),
+    ] = "cross_entropy"
     budget: Annotated[
         Annotated[float, Meta(gt=0, le=MOST)] | None,
         Key(

@@ -6,6 +6,7 @@ import importlib
 import io
 import os
 import re
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,12 @@ import pandas as pd
 from gapbench_leaderboard.board.agreement import oriented_values
 from gapbench_leaderboard.board.content import BoardEntry
 from gapbench_leaderboard.board.ranked import Ranked, ranked
+from gapbench_leaderboard.board.shortening import shortened
 from gapbench_leaderboard.scores import TableError
 
 FORMATS = ("svg", "png", "pdf")
+LABEL = 44
+"""Characters of a name on one line of a figure."""
 ACCENT, BASE = "#0b5cad", "#6b7280"
 
 
@@ -90,8 +94,9 @@ def _ranking(plt: Any, found: Ranked, target: str) -> Any:
     axes.axvline(0, color="black", linewidth=0.6)
     for value, _, _ in found.ceilings.values():
         axes.axvline(value, color="#8a4b00", linewidth=0.8, linestyle="--")
-    names = [name if len(name) <= 40 else name[:39] + "…" for name in map(_text, table["proxy"])]
-    axes.set_yticks(range(len(table)), names)
+    labels = [str(name) for name in table["proxy"]]
+    lines = shortened(labels, LABEL)
+    axes.set_yticks(range(len(table)), [_text("\n".join(lines[label])) for label in labels])
     axes.invert_yaxis()
     axes.set_xlabel(
         f"tau with {_text(target)} (95 % interval)\nstroke: within width; dashed: ceilings; grey: baselines"
@@ -123,7 +128,7 @@ def _scatter(plt: Any, networks: pd.DataFrame, values: pd.Series[Any], proxy: st
                     vmin=low, vmax=max(high, low + 1e-9), marker=marker, s=14, label=_text(name),
                 )  # fmt: skip
         axes.set_title(_text(task))
-        axes.set_xlabel(_text(proxy if len(proxy) <= 50 else proxy[:49] + "…"))
+        axes.set_xlabel("\n".join(map(_text, textwrap.wrap(proxy, LABEL) or [proxy])))
         axes.set_ylabel(_text(target))
         shown = values.to_numpy()[(networks["task"].astype(str) == task).to_numpy() & known]
         if len(shown) and shown.min() > 0 and shown.max() / shown.min() > 30:

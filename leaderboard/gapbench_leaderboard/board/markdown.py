@@ -15,6 +15,7 @@ from gapbench_leaderboard.board.marks import marks_of, meanings
 from gapbench_leaderboard.board.numbers import exact, plain_text, rounded
 from gapbench_leaderboard.board.ranked import Ranked, rank_text, ranked, text_of
 from gapbench_leaderboard.board.terminal import UNDECIDED
+from gapbench_leaderboard.board.trained import networks_text
 from gapbench_leaderboard.scoring.registry import DIGITS, HEADLINE, MARKDOWN, NETWORKS_AT
 from gapbench_leaderboard.scoring.registry import columns as columns_of
 
@@ -60,7 +61,8 @@ def markdown_text(
         found = ranked(scores, target=target, task=task, baselines=labels)
         if found is None:
             continue
-        title = f"{escape(target)}, " + (f"task {escape(task)}" if task else "mean over tasks")
+        named = task or (content["tasks"][0] if len(content["tasks"]) == 1 else "")
+        title = f"{escape(target)}, " + (f"task {escape(named)}" if named else "mean over tasks")
         lines += [
             "",
             f"## Ranked by tau with {title}",
@@ -141,7 +143,7 @@ def _table(
         interval = "" if row["low"] != row["low"] else f"[{rounded(row['low'])}, {rounded(row['high'])}]"
         name = escape(row["proxy"])
         numbers = [text_of(column, row[column.key]) for column in shown]
-        numbers[split:split] = [f"{row['models']}/{'?' if found.networks is None else found.networks}"]
+        numbers[split:split] = [networks_text(row)]
         cells = [
             rank_text(row),
             f"*{name}*" if row["baseline"] else name,
@@ -172,7 +174,7 @@ def _legend(found: Ranked, doubts: Mapping[str, Doubts]) -> list[str]:
     lines.append(
         "Rank: 1 + the number of proxies that are better, baselines not counted; in brackets the ranks that it may "
         "have, with a confidence of 95 % for all proxies at once. Baselines in italics, without a rank. A dash: no "
-        "rank, or not defined."
+        "rank, or not defined. Networks: ranked, of all that were trained."
     )
     return [f"- {line}" for line in lines]
 

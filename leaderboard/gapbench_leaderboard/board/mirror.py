@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -12,9 +12,13 @@ import pandas as pd
 from gapbench_base.keys import text_key
 from gapbench_leaderboard.board.content import BoardEntry, BoardSuite, Content, Json
 from gapbench_leaderboard.board.numbers import plain, plain_members
+from gapbench_leaderboard.board.shortening import shortened
 from gapbench_leaderboard.board.standing import standing
+from gapbench_leaderboard.board.trained import trained_networks
 from gapbench_leaderboard.scoring.registry import HEADLINE, MIRROR, estimators
 
+LONGEST_NAME = 128
+"""Characters that a remote run's name may have."""
 IDENTITY = ("proxy", "version", "options", "higher_means")
 
 
@@ -39,7 +43,8 @@ def entry_records(document: Content, scores: pd.DataFrame) -> list[Record]:
 
     The summary's keys are `target/scope/estimator` with the scope `all` (mean over tasks) or the task's name
     (`/` and `%` in it as `%2F` and `%25`, a task of the name `all` as `%61ll`); where an interval exists, also
-    `.../estimator_low` and `..._high`; `.../models` counts the networks.
+    `.../estimator_low` and `..._high`; `.../models` counts the networks
+    ranked, `.../trained` all that were trained.
 
     Returns:
         Numbers stay numbers; what is undefined is absent.
@@ -48,7 +53,15 @@ def entry_records(document: Content, scores: pd.DataFrame) -> list[Record]:
     shown = [estimator.name for estimator in estimators(MIRROR)]
     chosen = scores[(scores["family"].fillna("") == "") & scores["estimator"].isin(shown)]
     by_proxy = {str(proxy): rows for proxy, rows in chosen.groupby("proxy", sort=False)}
-    return [_record(entry, suite, by_proxy.get(entry["label"])) for entry in document["proxies"]]
+    scopes = {
+        (str(target), str(task or "")) for target, task in zip(chosen["target"], chosen["task"].fillna(""))
+    }
+    trained = {scope: trained_networks(scores, *scope) for scope in scopes}
+    names = shortened([entry["label"] for entry in document["proxies"]], LONGEST_NAME)
+    return [
+        _record(entry, suite, by_proxy.get(entry["label"]), trained, names[entry["label"]])
+        for entry in document["proxies"]
+    ]
 
 
 def leaderboard_identifier(suite: BoardSuite) -> str:
@@ -101,7 +114,13 @@ def identifier(identity: Mapping[str, object]) -> str:
     return text_key(json.dumps(plain_members(identity), sort_keys=True, ensure_ascii=True))
 
 
-def _record(entry: BoardEntry, suite: BoardSuite, rows: pd.DataFrame | None) -> Record:
+def _record(
+    entry: BoardEntry,
+    suite: BoardSuite,
+    rows: pd.DataFrame | None,
+    trained: Mapping[tuple[str, str], int | None],
+    lines: Sequence[str],
+) -> Record:
     told: Mapping[str, object] = entry
     identity = {
         "suite": suite.get("name"),
@@ -119,9 +138,11 @@ def _record(entry: BoardEntry, suite: BoardSuite, rows: pd.DataFrame | None) -> 
                 summary[f"{scope}/{row['estimator']}{suffix}"] = number
         if row["estimator"] == HEADLINE:
             summary[f"{scope}/models"] = int(row["models"])
+            known = trained[str(row["target"]), str(plain(row["task"]) or "")]
+            summary |= {} if known is None else {f"{scope}/trained": known}
     return Record(
-        identifier=identifier(identity),
-        name=str(entry["label"])[:128],
+        identifier=(found := identifier(identity)),
+        name=_name(lines, found),
         kind="entry",
         config={
             **plain_members(identity),
@@ -137,6 +158,13 @@ def _record(entry: BoardEntry, suite: BoardSuite, rows: pd.DataFrame | None) -> 
             *population_tags(suite),
         ),
     )
+
+
+def _name(lines: Sequence[str], found: str) -> str:
+    """A label as the name of a run; one that no cut tells from another ends with its identifier."""
+    if len(lines) == 1 and len(lines[0]) <= LONGEST_NAME:
+        return lines[0]
+    return f"{lines[0][: LONGEST_NAME - 9]} {found[:8]}"
 
 
 def _scope(task: object) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 from gapbench_leaderboard.board.numbers import rounded
 from gapbench_leaderboard.board.ranked import rank_text, ranked
 from gapbench_leaderboard.board.scores_file import read_scores
+from gapbench_leaderboard.board.trained import networks_text
 from gapbench_leaderboard.scoring.registry import HEADLINE
 
 
@@ -25,11 +26,12 @@ def ranking_html(board: Path) -> str:
     found = ranked(read_scores(board / "scores.csv"))
     if found is None:
         return ""
-    lines = [f"<tr><th>rank</th><th>proxy</th><th>{escape(HEADLINE)}</th><th>95 % interval</th></tr>"]
+    heads = ("rank", "proxy", escape(HEADLINE), "95 % interval", "networks")
+    lines = ["<tr>" + "".join(f"<th>{head}</th>" for head in heads) + "</tr>"]
     for row in found.table.sort_values("baseline", kind="stable").to_dict("records"):
         value, low, high = (rounded(row[part]) for part in ("value", "low", "high"))
         name = escape(str(row["proxy"]))
         name = f"<i>{name}</i> (baseline)" if row["baseline"] else name
-        cells = (rank_text(row), name, value, f"[{low}, {high}]")
+        cells = (rank_text(row), name, value, f"[{low}, {high}]", networks_text(row))
         lines.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
     return f"<table>{''.join(lines)}</table>"

@@ -85,7 +85,7 @@ def publish(
         What was published, and the command that uploads what was written offline.
 
     Raises:
-        TableError: if `board` holds no board, or the project's name cannot be used.
+        TableError: if `board` holds no board, the project's name cannot be used, or `folder` cannot be written.
     """
     check_project(project)
     with tempfile.TemporaryDirectory() as place:
@@ -143,7 +143,10 @@ def _publish(
 ) -> Published:
     wanted = [record["identifier"] for record in specification["records"]]
     wanted.append(specification["leaderboard"]["identifier"])
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise TableError(f"the folder {folder} cannot be written: {error.strerror}") from error
     why = "asked for" if offline else unreachable()
     if why is None:
         done, refusal = _upload(

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from gapbench_leaderboard.board.numbers import TableRow, rounded
+from gapbench_leaderboard.board.trained import trained_networks
 from gapbench_leaderboard.scores import BASELINES, MEASURED_BASELINES, TableError, ranking
 from gapbench_leaderboard.scoring.registry import (
     DIGITS,
@@ -23,10 +24,9 @@ from gapbench_leaderboard.scoring.registry import (
 
 @dataclass(frozen=True)
 class Ranked:
-    """`table`: one row per proxy in the order of the board; `networks`: how many could be ranked at all."""
+    """`table`: one row per proxy in the order of the board."""
 
     table: pd.DataFrame
-    networks: int | None
     ceilings: dict[str, tuple[float, float, float]]
     """`network` and `configuration` -> value, low, high."""
 
@@ -62,8 +62,8 @@ def ranked(
 
     Returns:
         The columns of `scores.ranking` and, for every estimator that a ranking shows or marks, its `key`,
-        `<key>_low` and `<key>_high`; `baseline` is True also for measured baselines. None where the scores hold
-        nothing for that scope.
+        `<key>_low` and `<key>_high`; `baseline` is True also for measured baselines; `trained` counts all networks
+        of the scope. None where the scores hold nothing for that scope.
     """
     try:
         table = ranking(scores, target=target, task=task, family=family)
@@ -81,15 +81,15 @@ def ranked(
             table[name] = rows[source].reindex(table["proxy"]).to_numpy(dtype=float)
     table["baseline"] = table["proxy"].isin([*BASELINES, *baselines])
     table = table.sort_values("baseline", kind="stable").reset_index(drop=True)
-    measured = table[table["coverage"] > 0]
-    networks = (measured["models"] / measured["coverage"]).round()
+    trained = trained_networks(scores, target, task, family)
+    table.insert(list(table.columns).index("models") + 1, "trained", math.nan if trained is None else trained)
     ceilings = {}
     for name in ("network", "configuration"):
         row = scope[(scope["proxy"] == "") & (scope["estimator"] == f"ceiling_{name}")]
         if len(row):
             first = row.iloc[0]
             ceilings[name] = (float(first["value"]), float(first["low"]), float(first["high"]))
-    return Ranked(table, int(networks.iloc[0]) if len(networks) else None, ceilings)
+    return Ranked(table, ceilings)
 
 
 def _beside(known: Collection[str]) -> list[Estimator]:

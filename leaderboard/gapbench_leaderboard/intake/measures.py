@@ -49,9 +49,9 @@ def default_measures(
         else:
             texts.append(str(name))
     if truths:
-        notes.append(f"not scored: {', '.join(truths)}, true or false")
+        notes.append(f"not scored: {', '.join(truths)} (true or false)")
     if texts:
-        notes.append(f"not scored: {', '.join(texts)}, text")
+        notes.append(f"not scored: {', '.join(texts)} (text)")
     return names, notes
 
 

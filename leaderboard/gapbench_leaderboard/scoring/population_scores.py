@@ -142,9 +142,9 @@ def ranking(
 
     Returns:
         Columns `rank` (1 + number of proxies that are better, baselines not counted; NaN for baselines and for
-        proxies that cover less than 90 % of the networks), `proxy`, `value`, `low`, `high`, `models`, `coverage`,
-        `p_random`, `unreliable`, `baseline`, `rank_low` and `rank_high` (the ranks that it may have: a simultaneous
-        confidence set of 95 %; those of `rank_low` 1 may be the best).
+        proxies that cover less than 90 % of the networks), `rank_low` and `rank_high` (the ranks that it may have:
+        a simultaneous confidence set of 95 %; those of `rank_low` 1 may be the best), `proxy`, `value`, `low`,
+        `high`, `models`, `coverage`, `p_random`, `unreliable`, `baseline`.
 
     Raises:
         TableError: if columns are missing or the scores hold no such target, task or family.
@@ -167,8 +167,7 @@ def ranking(
         ["rank", "value", "proxy"], ascending=[True, False, True], na_position="last", kind="stable"
     )
     numbers = ["value", "low", "high", "models", "coverage", "p_random", "unreliable", "baseline"]
-    numbers += ["rank_low", "rank_high"]
-    return table.reindex(columns=["rank", "proxy", *numbers]).reset_index(drop=True)
+    return table.reindex(columns=["rank", "rank_low", "rank_high", "proxy", *numbers]).reset_index(drop=True)
 
 
 def _refuse_shared_seeds(population: pd.DataFrame, axes: Sequence[str], seed_column: str) -> None:

@@ -126,6 +126,7 @@ class Estimator:
         shown_in: the places that show it.
         headings: other headings in some of them.
         note: what the terminal says of its heading, a phrase.
+        notes: other phrases in some of the places.
         column: its name in the table of a ranking; `name` if empty.
         order: among the columns of every place.
         form: how people read it: a coefficient (three digits), a quantity of any size, or a whole number.
@@ -145,6 +146,7 @@ class Estimator:
     shown_in: tuple[Place, ...] = ()
     headings: Mapping[Place, str] = field(default_factory=dict)
     note: str = ""
+    notes: Mapping[Place, str] = field(default_factory=dict)
     column: str = ""
     order: int = 85
     form: Literal["coefficient", "quantity", "count"] = "coefficient"
@@ -172,6 +174,10 @@ class Estimator:
     def heading_in(self, place: Place) -> str:
         """What stands over its column in a place."""
         return self.headings.get(place, self.heading or self.name)
+
+    def note_in(self, place: Place) -> str:
+        """What a place says of its heading; nothing if empty."""
+        return self.notes.get(place, self.note)
 
 
 ForEachProxy = Callable[[Rows, ScoringData, str], None]

@@ -84,7 +84,7 @@ def score_table(
     Returns:
         The long form of `score_population` with empty `task` and `family`; `attrs["notes"]` lists what a
         reader should know of the table (see `notes`), those of `read_table` first; `attrs["decision"]` is what
-        its networks can decide.
+        its networks can decide, `attrs["rows"]` counts all rows that were given.
 
     Raises:
         TableError: for missing columns, duplicated configuration and seed, text in numeric columns, no
@@ -96,7 +96,7 @@ def score_table(
     check_problem(problem, axes)
     remarks = [*frame.attrs.get("notes", ()), *renamed_headings(frame)]
     style = frame.attrs.get("numbers")
-    first = _without_copies(frame, axes, seed_column, remarks)
+    rows, first = len(frame), _without_copies(frame, axes, seed_column, remarks)
     frame = frame.iloc[first].reset_index(drop=True)
     wanted = [target, *measures, *([test_error] if test_error else [])]
     columns = _quantities(frame, wanted, first, style, remarks)
@@ -128,7 +128,7 @@ def score_table(
         prediction_replicates=prediction_replicates,
         workers=workers,
     )
-    table = _as_table(scores, target, names, remarks)
+    table = _as_table(scores, target, names, remarks, rows)
     table.attrs["decision"] = _decided(population, frame, scores, axes, problem, target, names)
     return table
 
@@ -285,7 +285,9 @@ def _exact(found: Quantity) -> NDArray[np.float64]:
     return found.values if found.shifted is None else found.shifted
 
 
-def _as_table(scores: pd.DataFrame, target: str, names: _Names, remarks: Sequence[str]) -> pd.DataFrame:
+def _as_table(
+    scores: pd.DataFrame, target: str, names: _Names, remarks: Sequence[str], rows: int
+) -> pd.DataFrame:
     """The rows of the only task, under the names of the researcher's columns."""
     own = scores[scores["task"] == TASK].assign(task="")
     overall = scores[scores["task"] == ""]
@@ -300,5 +302,5 @@ def _as_table(scores: pd.DataFrame, target: str, names: _Names, remarks: Sequenc
         renamed |= {f"{label}:{inside}": f"{label}:{axis}" for label in labels}
     table["estimator"] = [renamed.get(name, name) for name in table["estimator"]]
     table = table[COLUMNS].reset_index(drop=True)
-    table.attrs["notes"] = list(remarks)
+    table.attrs |= {"notes": list(remarks), "rows": rows}
     return table

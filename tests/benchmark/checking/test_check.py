@@ -62,6 +62,23 @@ def command(*arguments):
     )
 
 
+def test_what_a_proxy_prints_is_shown_as_its_own(checked):
+    report = checked(
+        body("print('norm', float(len(context.inputs)))\nreturn honest(context)") + "\nprint('at import')\n"
+    )
+    assert report.passed
+    text = report.text()
+    assert "Printed by the file when it was imported:\n  | at import\n" in text
+    networks = len(check_population().population.members)
+    heading = next(line for line in text.splitlines() if line.startswith("Printed by the proxy "))
+    assert heading.endswith(f"(it printed on {networks} of {networks} networks):")
+    assert text.partition(heading)[2].startswith("\n  | norm ")
+    assert text.partition(heading)[2].count("norm") == 1  # of one network
+    assert report.as_dict()["printed"] == report.printed
+    failing = checked(body("print('before the end')\nraise ValueError('no')"))
+    assert "  | before the end" in failing.text()
+
+
 def test_the_population_covers_every_family_and_is_made_once(cache):
     first = check_population()
     members = first.population.members

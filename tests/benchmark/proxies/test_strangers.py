@@ -240,26 +240,85 @@ def test_float64_copies_compute_in_float64_whatever_the_network_asks_for():
         assert gapbench.measure("sharpness_full", network, x, y).status == "ok"
 
 
-def test_networks_that_are_never_the_same_twice_are_refused():
-    class Counting(nn.Module):
-        def __init__(self, kind):
-            super().__init__()
-            self.inner, self.kind, self.count = nn.Linear(4, 3), kind, 0
-            self.generator = torch.Generator() if kind == "generator" else None
+class Unsteady(nn.Module):
+    """A linear network that changes, or changes its outputs, whenever it is evaluated."""
 
-        def forward(self, x):
-            self.count += 1
-            if self.kind == "dropout":
-                return self.inner(F.dropout(x, 0.5, training=True))
-            if self.kind == "generator":
-                return self.inner(x + 0.1 * torch.randn(x.shape, generator=self.generator))
+    def __init__(self, kind):
+        super().__init__()
+        self.inner, self.kind, self.count = nn.Linear(4, 3), kind, 0
+        self.generator = torch.Generator()
+        self.register_buffer("calls", torch.zeros(()))
+
+    def forward(self, x):
+        self.count += 1
+        if self.kind == "dropout":
+            return self.inner(F.dropout(x, 0.5, training=True))
+        if self.kind == "generator":
+            return self.inner(x + 0.1 * torch.randn(x.shape, generator=self.generator))
+        if self.kind == "count":
             return self.inner(x) * (1 + 0.01 * self.count)
+        if self.kind == "replaced":
+            self.calls = self.calls + 1
+        else:
+            self.calls += 1
+        return self.inner(x) * (1 + 0.01 * self.calls if self.kind == "buffer" else 1)
+
+
+TWICE = "the network gives different outputs for the same inputs: "
+CHANGES = "the network does not stay as it is when it is evaluated: "
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("dropout", TWICE + "it draws random numbers in eval mode"),
+        ("generator", TWICE + "its forward keeps count of its calls, or draws from a generator of its own"),
+        ("count", TWICE + "its forward keeps count of its calls"),
+        ("buffer", TWICE + "its forward changes its own buffer calls"),
+        ("unused", CHANGES + "its forward changes its own buffer calls"),
+        ("replaced", CHANGES + "its forward replaced parameters or buffers of the network"),
+    ],
+)
+def test_a_network_that_is_never_the_same_twice_is_told_so_and_no_proxy_is_blamed(kind, said):
+    x, y = torch.randn(20, 4), torch.randint(0, 3, (20,))
+    network = Unsteady(kind)
+    state = torch.get_rng_state()
+    for proxy in ("train_loss", "sharpness_average_full", "hessian_trace", "param_norm"):
+        found = gapbench.measure(proxy, network, x, y)
+        assert (found.status, found.value) == ("failed", None)
+        assert found.reason.startswith(said)
+    assert network.calls == 0
+    assert torch.equal(torch.get_rng_state(), state)
+    table = gapbench.measure_all(network, x, y, ["train_loss", "param_norm"], progress=False)
+    assert all(reason.startswith(said) for reason in table["reason"])
+
+
+def test_a_network_that_is_called_otherwise_is_measured_through_forward():
+    class Two(nn.Module):
+        def __init__(self, plain):
+            super().__init__()
+            self.plain = plain
+
+        def forward(self, x, scale, *, extra):
+            return {"logits": self.plain(x * scale), "extra": extra}
 
     x, y = torch.randn(20, 4), torch.randint(0, 3, (20,))
-    for kind in ("dropout", "count"):
-        for proxy in ("train_loss", "sharpness_average_full", "hessian_trace"):
-            found = gapbench.measure(proxy, Counting(kind), x, y)
-            assert found.status in ("not_applicable", "failed")
+    plain = nn.Linear(4, 3)
+    with pytest.raises(
+        gapbench.GapbenchError, match=r"forward=lambda network, inputs: network\(inputs, \.\.\.\)"
+    ):
+        gapbench.measure("train_loss", Two(plain), x, y)
+
+    def call(network, inputs):
+        return network(inputs, 2.0, extra=None)["logits"]
+
+    names = ["train_loss", "hessian_trace", "sharpness_full"]
+    found = gapbench.measure_all(Two(plain), x, y, names, forward=call, progress=False)
+    expected = gapbench.measure_all(plain, 2.0 * x, y, names, progress=False)
+    assert (found["status"] == "ok").all()
+    assert list(found["value"]) == pytest.approx(list(expected["value"]), rel=1e-4)
+    alone = gapbench.measure("hessian_trace", Two(plain), x, y, forward=call)
+    assert alone.value == pytest.approx(found.loc["hessian_trace", "value"], rel=1e-6)
 
 
 def test_a_kink_at_the_parameters_hides_no_wrong_second_derivative():

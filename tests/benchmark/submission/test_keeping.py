@@ -43,7 +43,7 @@ def test_the_list_says_who_what_and_how_good(entered, run_folder):
     assert head.split() == "entry tau with the gap networks submitted by".split()
     assert line.startswith("a_norm")
     assert f"{entered.claimed.value:.3f} [{entered.claimed.low:.3f}, {entered.claimed.high:.3f}]" in line
-    assert "12/12" in line
+    assert f"{entered.claimed.models} of 12" in line
     assert "N. N." in line
     (row,) = json.loads(call("entries", run_folder, "--json").output)
     assert row["tau"] == entered.claimed.value

@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from gapbench.commands.submit import _beside
-from gapbench.runs.entry import ScoreRow
+from gapbench.commands.submit import _beside, _claimed
+from gapbench.runs.entry import Score, ScoreRow
 
 
 def entry(**estimators):
@@ -29,7 +29,7 @@ def test_a_rank_comes_with_the_ranks_that_it_may_have(capsys):
     known = entry(tau_b=0.5)
     known.scores += (ScoreRow(target="gap", estimator="rank", value=3.0, low=1.0, high=6.0),)
     _beside(known)
-    assert capsys.readouterr().out == "Beside it: rank 3, between 1 and 6, pooled 0.500.\n"
+    assert capsys.readouterr().out == "Beside it: rank 3 (1-6), pooled 0.500.\n"
 
 
 def test_what_is_not_defined_is_not_named(capsys):
@@ -37,3 +37,15 @@ def test_what_is_not_defined_is_not_named(capsys):
     assert capsys.readouterr().out == "Beside it: pooled 0.500, with the width itself -0.790.\n"
     _beside(entry())
     assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    ("left", "said"), [({}, "101 of 101"), ({"not_converged": 90, "diverged": 1}, "101 of 192")]
+)
+def test_the_headline_says_of_how_many_networks_trained_it_is(capsys, left, said):
+    rows = [ScoreRow(target="gap", estimator="tau", value=0.5, models=101)]
+    rows += [ScoreRow(target="gap", estimator=f"left_out:{why}", value=n) for why, n in left.items()]
+    rows += [ScoreRow(target="gap", task="one", estimator="left_out:diverged", value=7.0)]
+    claimed = Score(value=0.5, low=0.25, high=0.75, models=101)
+    _claimed(SimpleNamespace(label="mine", scores=tuple(rows), claimed=claimed, verifications=()))
+    assert f"tau with the gap 0.500 [0.250, 0.750] over {said} networks: claimed" in capsys.readouterr().out

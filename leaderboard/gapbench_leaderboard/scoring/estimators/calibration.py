@@ -16,10 +16,11 @@ from gapbench_leaderboard.statistics.calibration import calibration_replicates
 R2 = Estimator(
     "r2",
     "Share of the target's variance that isotonic regression on the proxy explains, cross-fitted in folds "
-    "blocked by configuration.",
+    "blocked by configuration. Below 0: for configurations left out it predicts worse than the target's mean.",
     interval="range",
     heading="R2",
     shown_in=(MIRROR, SCORE),
+    note="share of the target's variance predicted for configurations left out; below 0: worse than its mean",
     order=77,
 )
 MAE = Estimator(

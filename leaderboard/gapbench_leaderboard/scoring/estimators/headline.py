@@ -61,6 +61,7 @@ COVERAGE = Estimator(
         f"Measured on less than {100 * LEAST_COVERAGE:.0f} % of the networks, so it has no rank here.",
         below=LEAST_COVERAGE,
         of_baselines=False,
+        score=f"no rank: measured on less than {100 * LEAST_COVERAGE:.0f} % of the networks",
         order=40,
     ),
 )

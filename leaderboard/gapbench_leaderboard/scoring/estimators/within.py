@@ -35,6 +35,7 @@ WITHIN = Estimator(
     },
     shown_in=(*BOARDS, SCORE, SUBMIT),
     note="among networks of equal problem, family and width",
+    notes={"score": "among rows of equal problem and strata"},
     column="within",
     order=10,
     each="axis",
