@@ -41,7 +41,8 @@ def test_headlines_are_those_of_the_tables(run: Path) -> None:
 
     def headlines(scores: pd.DataFrame) -> pd.Series:
         own = scores[(scores["estimator"] == "tau") & (scores["target"] == "gap")]
-        return own.fillna("").set_index(["task", "family", "proxy"])["value"].astype(float).sort_index()
+        names = ["task", "family", "proxy"]
+        return own.assign(**own[names].fillna("")).set_index(names)["value"].sort_index()
 
     oracle = "noisy_oracle"  # drawn anew where the replicates are others
     first, second = (own.drop(index=oracle, level="proxy") for own in (headlines(found), headlines(kept)))
