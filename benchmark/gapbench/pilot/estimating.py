@@ -29,6 +29,7 @@ from gapbench_base.durations import duration
 from gapbench_base.errors import GapbenchError
 
 if TYPE_CHECKING:
+    from gapbench.population.jobs import Setup
     from gapbench.population.progress import Progress
 
 SECONDS = 30.0
@@ -200,7 +201,7 @@ def _order(suite: Suite, cells: Sequence[Cell], data_dir: str | None) -> list[li
 
 def _try(
     suite: Suite,
-    setup: object,
+    setup: Setup,
     rounds: Sequence[Sequence[Cell]],
     requests: Sequence[ProxyRequest],
     workers: int,
@@ -209,9 +210,6 @@ def _try(
     progress: Progress | None,
 ) -> None:
     """Train and measure rounds of networks, the first in any case, others while there is time."""
-    from gapbench.population.jobs import Setup
-
-    assert isinstance(setup, Setup)
     begun: list[Cell] = []
     took = 0.0
     for own in rounds:
