@@ -115,7 +115,7 @@ def score_command(
     if output is not None:
         _write(scores, output)
     if board is not None:
-        _build(board, frame, scores, name=table.name, **asked)
+        _build(board, frame, scores, name=table.name, strata=strata_names, **asked)
     if as_json:
         click.echo(json.dumps(_document(scores), indent=2, allow_nan=False))
     else:

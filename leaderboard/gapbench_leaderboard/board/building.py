@@ -15,6 +15,7 @@ from gapbench_leaderboard.board.document import document, json_text
 from gapbench_leaderboard.board.invariances import invariance_table
 from gapbench_leaderboard.board.markdown import markdown_text
 from gapbench_leaderboard.board.page import page_text
+from gapbench_leaderboard.board.verdicts import WIDTH
 from gapbench_leaderboard.scores import PopulationDecision
 
 
@@ -31,6 +32,7 @@ def build(
     problem: Sequence[str] = (),
     audit: Mapping[str, object] | None = None,
     decision: PopulationDecision | None = None,
+    within: str = WIDTH,
 ) -> list[Path]:
     """Write `scores.csv`, `population.csv`, `measurements.csv`, `data.json`, `board.md` and `index.html`.
 
@@ -58,6 +60,7 @@ def build(
             `strength`, `relative_change`, `rank_correlation`, `verdict` ("invariant", "not invariant" or "not
             applicable"), `reason`); also written to `invariances.csv`.
         decision: what the population can decide; made of the tables if not given.
+        within: what the strata of tau within them have in common beside problem and family.
 
     Returns:
         The paths written.
@@ -66,7 +69,7 @@ def build(
     folder.mkdir(parents=True, exist_ok=True)
     audited = None if audit is None else cast(Audit, audit)
     content = document(
-        population, measurements, scores, axes, suite, entries, notes, audited, problem, decision
+        population, measurements, scores, axes, suite, entries, notes, audited, problem, decision, within
     )
     data = json_text(content)
     title = f"gapbench board: {content['suite'].get('name', '')} {content['suite'].get('version', '')}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from gapbench_leaderboard.board.content import BoardEntry, PageColumn, PageHeatMap
+from gapbench_leaderboard.scoring.estimators.within import WITHIN
 from gapbench_leaderboard.scoring.registry import (
     HEADLINE,
     NETWORKS_AT,
@@ -59,12 +60,15 @@ AUDIT: PageColumn = {
 }
 
 
-def page_columns(scored: Collection[str], entries: Sequence[BoardEntry]) -> list[PageColumn]:
+def page_columns(
+    scored: Collection[str], entries: Sequence[BoardEntry], within: str = "width"
+) -> list[PageColumn]:
     """The columns in their order.
 
     Args:
         scored: the estimators that the board's scores have.
         entries: the board's entries; columns of what none of them has are left out.
+        within: what strata have in common beside problem and family.
 
     Returns:
         For each its `key`, `title`, `about`, and `kind`: `number`, `quantity` or `count` with the `estimator` that
@@ -84,7 +88,7 @@ def page_columns(scored: Collection[str], entries: Sequence[BoardEntry]) -> list
         column for column in (INVARIANCES, AUDIT) if any(entry.get(str(column["key"])) for entry in entries)
     ]
     return [
-        {**column, "kind": column.get("kind", column["key"])}
+        {**_stratified(column, within), "kind": column.get("kind", column["key"])}
         for column in (*lead, *before, NETWORKS, *after, *own)
     ]
 
@@ -118,6 +122,14 @@ def heat_maps() -> list[PageHeatMap]:
 def meanings_of_estimators() -> dict[str, str]:
     """Estimator -> what it is and what its limits are, for the table of all scores of a proxy."""
     return {known.name: f"{known.meaning}{LIMITS[known.interval]}" for known in estimators()}
+
+
+def _stratified(column: PageColumn, within: str) -> PageColumn:
+    """The column of tau within strata under the name of what these have in common."""
+    if column.get("estimator") != WITHIN.name or within == "width":
+        return column
+    about = f"The same among networks of equal problem, family and {within}."
+    return {**column, "title": f"within {within}", "about": about}
 
 
 def _column(estimator: Estimator) -> PageColumn:

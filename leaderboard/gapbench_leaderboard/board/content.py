@@ -115,6 +115,7 @@ class BoardEntry(TypedDict, total=False):
     sources: list[SourceSaid]
     higher_means: str
     options: dict[str, Json]
+    of_table: bool
     submitted: bool
     verified: bool
     verifications: list[BoardVerification]
@@ -247,6 +248,7 @@ class Content(TypedDict):
     notes: list[str]
     axes: list[str]
     problem: list[str]
+    within: str
     targets: list[str]
     tasks: list[str]
     families: list[str]

@@ -28,7 +28,7 @@ from gapbench_leaderboard.board.invariances import invariance_mark
 from gapbench_leaderboard.board.marks import page_marks
 from gapbench_leaderboard.board.numbers import plain_cells, plain_members, plain_text
 from gapbench_leaderboard.board.standing import standing
-from gapbench_leaderboard.board.verdicts import HEAD, invariance_verdict, verdicts
+from gapbench_leaderboard.board.verdicts import WIDTH, head_tests, invariance_verdict, verdicts
 from gapbench_leaderboard.scores import BASELINES, MEASURED_BASELINES, PopulationDecision
 from gapbench_leaderboard.scoring.baselines import HYPERPARAMETER_ORACLE
 from gapbench_leaderboard.scoring.estimators.differences import DIFFERENCE, DIFFERENCE_P
@@ -56,12 +56,14 @@ def document(
     audit: Audit | None = None,
     problem: Sequence[str] = (),
     decision: PopulationDecision | None = None,
+    within: str = WIDTH,
 ) -> Content:
     """The content of `data.json`.
 
     `population`, `measurements` and `scores` are tables by column. A column is a list of cells (null where
     missing), or, for text that repeats, `{"names": [...], "codes": [...]}` with code -1 where missing. Whole
-    numbers beyond 2^53 are texts: a script would round them.
+    numbers beyond 2^53 are texts: a script would round them. `within` is what strata have in common beside problem
+    and family.
 
     Returns:
         `format`, `suite`, `notes`, `axes`, `problem` (those that change the data), `targets`, `tasks`, `families`;
@@ -74,7 +76,7 @@ def document(
     audited = {} if audit is None else {plain_text(label): rows for label, rows in audit["proxies"].items()}
     doubts = {plain_text(label): found for label, found in doubts_of(measurements).items()}
     targets = _texts(scores["target"].unique())
-    by_target = {target: verdicts(scores, target) for target in targets}
+    by_target = {target: verdicts(scores, target, within) for target in targets}
     for entry in described:
         if entry["label"] in doubts:
             entry["doubts"] = doubts[entry["label"]].as_dict()
@@ -98,16 +100,17 @@ def document(
         "notes": list(map(plain_text, notes)),
         "axes": list(map(plain_text, axes)),
         "problem": list(map(plain_text, problem)),
+        "within": plain_text(within),
         "targets": targets,
         "tasks": _texts(sorted(map(str, population["task"].dropna().unique()))),
         "families": _texts(sorted(map(str, population["family"].dropna().unique())))
         if "family" in population.columns
         else [],
-        "columns": page_columns(set(scores["estimator"]), described),
+        "columns": page_columns(set(scores["estimator"]), described, within),
         "marks": page_marks(),
         "heat_maps": heat_maps(),
         "meanings": meanings_of_estimators(),
-        "tests": list(HEAD),
+        "tests": head_tests(within),
         "difference": {"value": DIFFERENCE.name, "p": DIFFERENCE_P.name},
         "oracle": HYPERPARAMETER_ORACLE,
         "proxies": described,

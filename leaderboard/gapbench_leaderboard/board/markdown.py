@@ -67,7 +67,7 @@ def markdown_text(
             "",
             f"## Ranked by tau with {title}",
             "",
-            *_table(found, audit, status, doubts),
+            *_table(found, audit, status, doubts, content["within"]),
             "",
             *_legend(found, doubts),
         ]
@@ -130,11 +130,17 @@ def _networks(population: pd.DataFrame, planned: int | None) -> str:
 
 
 def _table(
-    found: Ranked, audit: Mapping[str, str], status: Mapping[str, list[str]], doubts: Mapping[str, Doubts]
+    found: Ranked,
+    audit: Mapping[str, str],
+    status: Mapping[str, list[str]],
+    doubts: Mapping[str, Doubts],
+    within: str,
 ) -> list[str]:
     shown = found.filled(columns_of(MARKDOWN))
     split = sum(column.order < NETWORKS_AT for column in shown)
-    headings = [escape(column.heading_in(MARKDOWN)) for column in shown]
+    headings = [
+        escape(column.heading_in(MARKDOWN).replace("within width", f"within {within}")) for column in shown
+    ]
     headings[split:split] = ["networks"]
     lead, last = ["rank", "proxy", HEADLINE, "95 % interval"], ["marks", *(["audit"] if audit else [])]
     lines = ["| " + " | ".join([*lead, *headings, *last]) + " |"]

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from gapbench_leaderboard.board.building import build
+from gapbench_leaderboard.board.verdicts import WIDTH
 from gapbench_leaderboard.intake.copies import copies
 from gapbench_leaderboard.scoring.registry import estimators
 from gapbench_leaderboard.scoring.rows import COLUMNS
@@ -32,6 +33,7 @@ def build_own(
     seed_column: str | None = None,
     problem: Sequence[str] = (),
     higher_means: Mapping[str, str] | None = None,
+    strata: Sequence[str] | None = None,
 ) -> list[Path]:
     """Write the board of a table that was scored: the page, Markdown and tables of `building.build`.
 
@@ -49,6 +51,7 @@ def build_own(
         seed_column: likewise.
         problem: likewise.
         higher_means: likewise.
+        strata: likewise.
 
     Returns:
         The paths written.
@@ -87,6 +90,7 @@ def build_own(
         notes=scores.attrs["notes"],
         problem=[called[axis] for axis in problem],
         decision=scores.attrs["decision"],
+        within=" and ".join(strata or ()) or WIDTH,
     )
 
 
@@ -117,8 +121,8 @@ def _entry(measure: str, table: str, higher_means: str) -> dict[str, object]:
     """What the board says of a measure; the proxy is named so that it is none of ours."""
     return {
         "proxy": f"column {measure}",
-        "version": 1,
         "summary": f"The column {measure} of {table}.",
         "higher_means": higher_means,
         "options": {},
+        "of_table": True,
     }

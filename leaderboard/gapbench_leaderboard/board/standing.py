@@ -46,7 +46,12 @@ def standing(entry: BoardEntry) -> Standing:
     if entry.get("baseline"):
         return Standing("baseline", ("baseline",), "A baseline, not ranked.")
     if not entry.get("submitted") and "verified" not in entry:
-        return Standing("built_in", ("built_in",), "Comes with gapbench; measured by who made the run.")
+        words = (
+            "A column of the table."
+            if entry.get("of_table")
+            else "Comes with gapbench; measured by who made the run."
+        )
+        return Standing("built_in", ("built_in",), words)
     found = [v for v in entry.get("verifications") or () if isinstance(v, dict)]
     last: BoardVerification = found[-1] if found else {}
     details = _details(last)

@@ -49,6 +49,10 @@ def table_text(scores: pd.DataFrame, target: str, measures: Collection[str]) -> 
             limits = f" [{low:.3f}, {high:.3f}]" if low == low else ""
             lines.append(f"{name} ceiling of tau: {value:.3f}{limits}")
     lines += [NETWORKS, *_notes(shown)]
+    turned = [str(row["proxy"]) for row in rows if row["high"] < 0 and row["proxy"] in measures]
+    if turned:
+        hint = f"where larger values mean a smaller {target}, say --better {turned[0]}"
+        lines.append(f"significantly the wrong way round: {', '.join(turned)}; {hint}")
     ignored = [note.removeprefix(NOT_SCORED) for note in scores.attrs["notes"] if note.startswith(NOT_SCORED)]
     lines += ["", "Columns that are not scored", *(f"  {text}" for text in ignored)] if ignored else []
     return "\n".join(lines)

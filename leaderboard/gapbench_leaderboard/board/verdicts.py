@@ -8,6 +8,7 @@ import pandas as pd
 
 from gapbench_leaderboard.board.content import BoardAudit, PageTest
 from gapbench_leaderboard.scoring.baselines import HYPERPARAMETER_ORACLE
+from gapbench_leaderboard.scoring.registry import HEADLINE
 
 SAID = {
     "beats_size": ("beats size, either way up", "does not beat size either way up"),
@@ -17,6 +18,8 @@ SAID = {
     "repeatable": ("repeatable", "not shown to be repeatable"),
 }
 """Estimator of `scoring.estimators.verdicts` -> what is said where the test succeeds, and where it does not."""
+REVERSED = "ranks the wrong way round: significantly below a random proxy"
+WIDTH = "width"
 
 HEAD: tuple[PageTest, ...] = (
     {
@@ -43,30 +46,49 @@ HEAD: tuple[PageTest, ...] = (
 """The tests that the head of the page tells the outcome of; `against`: whose headline stands beside it."""
 
 
-def verdicts(scores: pd.DataFrame, target: str) -> dict[str, list[str]]:
+def verdicts(scores: pd.DataFrame, target: str, within: str = WIDTH) -> dict[str, list[str]]:
     """What the tests over all tasks say of each proxy.
 
     Args:
         scores: the long form.
         target: whose tests.
+        within: what strata have in common beside problem and family.
 
     Returns:
         Proxy -> phrases in the order of `SAID`; tests that were not made are left out.
     """
     own = scores[
         (scores["target"] == target)
-        & scores["estimator"].isin(list(SAID))
+        & scores["estimator"].isin([*SAID, HEADLINE])
         & (scores["task"].fillna("") == "")
         & (scores["family"].fillna("") == "")
     ]
     found: dict[str, dict[str, float]] = {}
+    turned = set()
     for row in own.to_dict("records"):
-        found.setdefault(str(row["proxy"]), {})[str(row["estimator"])] = float(row["value"])
-    return {proxy: _said(outcomes) for proxy, outcomes in found.items()}
+        proxy = str(row["proxy"])
+        if row["estimator"] != HEADLINE:
+            found.setdefault(proxy, {})[str(row["estimator"])] = float(row["value"])
+        elif row["high"] < 0:
+            turned.add(proxy)
+    return {proxy: _said(outcomes, proxy in turned, within) for proxy, outcomes in found.items()}
 
 
-def _said(outcomes: Mapping[str, float]) -> list[str]:
-    return [words[0 if outcomes[name] == 1 else 1] for name, words in SAID.items() if name in outcomes]
+def _said(outcomes: Mapping[str, float], turned: bool, within: str) -> list[str]:
+    said = {name: words[0 if outcomes[name] == 1 else 1] for name, words in SAID.items() if name in outcomes}
+    if turned and "beats_random" in said:
+        said["beats_random"] = REVERSED
+    return [words.replace("within width", f"within {within}") for words in said.values()]
+
+
+def head_tests(within: str = WIDTH) -> list[PageTest]:
+    """The tests of `HEAD`, with what strata have in common beside problem and family."""
+    return [
+        {**test, "about": f"among networks of equal {within}"}
+        if test["estimator"] == "survives_within"
+        else test
+        for test in HEAD
+    ]
 
 
 def invariance_verdict(audit: Sequence[BoardAudit]) -> str:

@@ -141,6 +141,7 @@ interface Board {
   notes: string[];
   axes: string[];
   problem: string[];
+  within: string;
   targets: string[];
   tasks: string[];
   families: string[];

@@ -11,7 +11,7 @@ function drawDetail(state, change) {
   fact("proxy", entry.proxy && `${entry.proxy}${entry.version ? `, version ${entry.version}` : ""}`);
   fact("what it is", entry.summary);
   fact("reference", referenceParts(entry));
-  fact("a larger value predicts", entry.higher_means && (entry.higher_means === "better" ? "a smaller gap" : "a larger gap"));
+  fact("a larger value predicts", entry.higher_means && `a ${entry.higher_means === "better" ? "smaller" : "larger"} ${state.target}`);
   fact("options", entry.options && Object.entries(entry.options).map(([name, value]) => `${name} = ${JSON.stringify(value)}`).join(", "));
   fact("authors", entry.authors);
   fact("submitted", entry.submitted_at && entry.submitted_at.slice(0, 10));
