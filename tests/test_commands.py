@@ -136,6 +136,7 @@ def served(command: str, folder: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "gapbench", *shlex.split(command)],
         cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # in the background it is ignored
     )  # fmt: skip
     assert process.stdout is not None
     for line in process.stdout:

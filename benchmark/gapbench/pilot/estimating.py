@@ -42,7 +42,7 @@ HEADINGS = ("task", "family", "networks", "train, s", "measure, s", "in all", "w
 
 
 @dataclass(frozen=True)
-class Estimate:
+class RunEstimate:
     """What is left of a run.
 
     Attributes:
@@ -97,7 +97,7 @@ def estimate(
     stacks: str | None = None,
     seconds: float = SECONDS,
     progress: Progress | None = None,
-) -> Estimate:
+) -> RunEstimate:
     """What `gapbench.run` with these arguments would cost, without touching its folder.
 
     Known are networks of the plan that a run in the same folder, or beside it, has trained and measured. Of a task
@@ -146,7 +146,7 @@ def estimate(
             tried, idle = _measured(setup.run, PilotSession(start, end), count)
             session, memory = end - start, _memory(count)
     costs = family_costs([*known.values(), *tried.values()], left, max(1, count))
-    return Estimate(
+    return RunEstimate(
         suite=f"{chosen.name} version {chosen.version}",
         networks=len(left),
         planned=len(plan),
@@ -241,7 +241,7 @@ def _memory(workers: int) -> float:
     return float(unit * (own + workers * largest))
 
 
-def estimate_text(found: Estimate) -> str:
+def estimate_text(found: RunEstimate) -> str:
     """An estimate as lines of at most 100 columns."""
     if not found.networks:
         return (
@@ -260,7 +260,7 @@ def estimate_text(found: Estimate) -> str:
     return "\n".join(lines)
 
 
-def _about(found: Estimate) -> Iterator[str]:
+def _about(found: RunEstimate) -> Iterator[str]:
     yield "Seconds of one worker for each network; in all with measurements and the board on disk."
     if math.isfinite(found.memory_bytes):
         yield f"Memory: about {size(found.memory_bytes)} for all processes together."

@@ -95,7 +95,7 @@ def measure_cell(setup: Setup, job: MeasureJob, send: Callable[[str, object], No
         seed = setup.measure_seed
         if repeat := repeat_of(description):  # independent of the first: other examples, other randomness
             seed = named_seed("repeat", repeat, setup.measure_seed)
-        if context is None or drawn != seed or context.overdrawn:
+        if context is None or drawn != seed or context._cache.get("overdrawn"):
             context, drawn = _context(setup, job, seed), seed
             kept = context.checkpoints
         send("measuring", key)

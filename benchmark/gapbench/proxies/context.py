@@ -52,8 +52,7 @@ class Context:
     it in `needs`); `unlabelled` (m, c, h, w) are further inputs of the task without targets, neither of the
     training nor of the test set. All are None where there are none. `batch_size` examples are evaluated at once
     (None: as many as is usual). `loss` is "cross_entropy" or "mse", half the squared error summed over outputs.
-    `notes` say in which type it is computed and what was left out; `overdrawn` that a proxy was stopped in the
-    middle of its work, so that nothing here is to be trusted.
+    `notes` say in which type it is computed and what was left out.
     """
 
     model: nn.Module
@@ -71,7 +70,6 @@ class Context:
     unlabelled: Tensor | None = None
     batch_size: int | None = None
     notes: dict[str, str] = field(default_factory=dict)
-    overdrawn: bool = False
     _cache: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def __repr__(self) -> str:

@@ -302,7 +302,7 @@ def measure_in(
             if context.inputs.device.type == "cuda":
                 torch.cuda.synchronize(context.inputs.device)
         except OverBudget as reason:
-            context.overdrawn, not_applicable = True, str(reason)
+            context._cache["overdrawn"], not_applicable = True, str(reason)
         except NotDefined as reason:
             not_applicable = str(reason) or "not defined here"
         except FloatingPointError as error:

@@ -102,10 +102,8 @@ def document(
         "problem": list(map(plain_text, problem)),
         "within": plain_text(within),
         "targets": targets,
-        "tasks": _texts(sorted(map(str, population["task"].dropna().unique()))),
-        "families": _texts(sorted(map(str, population["family"].dropna().unique())))
-        if "family" in population.columns
-        else [],
+        "tasks": _levels(population, "task"),
+        "families": _levels(population, "family"),
         "columns": page_columns(set(scores["estimator"]), described, within),
         "marks": page_marks(),
         "heat_maps": heat_maps(),
@@ -163,6 +161,13 @@ def _unrounded(value: Json) -> Json:
     if isinstance(value, dict):
         return {key: _unrounded(entry) for key, entry in value.items()}
     return [_unrounded(entry) for entry in value] if isinstance(value, list) else value
+
+
+def _levels(population: pd.DataFrame, column: str) -> list[str]:
+    """The values of a column, sorted; none where there is no such column."""
+    return (
+        _texts(sorted(map(str, population[column].dropna().unique()))) if column in population.columns else []
+    )
 
 
 def _texts(values: Iterable[object]) -> list[str]:
