@@ -48,6 +48,11 @@ def test_strata_are_named_for_what_they_are(strata: list[str], tmp_path: Path) -
     titles = {column["key"]: column["title"] for column in document["columns"]}
     assert titles["within"] == f"within {name}"
     assert f"| within {name} |" in text
+    assert f"| tau within {name} |" in text
+    simpson = next(mark["about"] for mark in document["marks"] if mark["name"] == "Simpson")
+    assert f"problem, family and {name}:" in simpson
+    if "width" not in strata:
+        assert "within width" not in text + json.dumps(document["columns"])
     verdicts = next(entry["verdicts"]["gap"] for entry in document["proxies"] if entry["label"] == "good")
     assert any(words.endswith(f"within {name}") for words in verdicts)
     assert name in {test["about"].rpartition("equal ")[2] for test in document["tests"]}

@@ -85,6 +85,14 @@ def costs_of(
     return found
 
 
+def finished_at(cells: Sequence[TrainedCell], measurements: Sequence[StoredMeasurement]) -> dict[str, float]:
+    """Cell -> when its last result was stored, in seconds of the epoch."""
+    finished = {row.cell: row.finished or 0.0 for row in cells}
+    for row in measurements:
+        finished[row.cell] = max(finished[row.cell], row.finished or 0.0)
+    return finished
+
+
 def overhead(
     costs: Mapping[str, NetworkCost],
     finished: Mapping[str, float],

@@ -9,21 +9,30 @@ import resource
 import sys
 import tempfile
 import time
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gapbench.pilot.choosing import choose
-from gapbench.pilot.costs import FamilyCost, NetworkCost, PilotSession, costs_of, family_costs, overhead
-from gapbench.pilot.report import family_rows, number, size
+from gapbench.pilot.costs import (
+    FamilyCost,
+    NetworkCost,
+    PilotSession,
+    costs_of,
+    family_costs,
+    finished_at,
+    overhead,
+)
+from gapbench.pilot.report import aligned, family_rows, number, size
 from gapbench.population.facts import facts_source
 from gapbench.population.plan import Cell
 from gapbench.running import brought_up_to_date, choose_proxies, planned, setup_of, worker_count
 from gapbench.runs.environment import choose_device
 from gapbench.runs.folder import run_folder, suite_in
 from gapbench.runs.store import Store
+from gapbench.runs.tables import SUBMISSION
 from gapbench.suites.suite import ProxyRequest, Suite, load_suite
 from gapbench_base.durations import duration
 from gapbench_base.errors import GapbenchError
@@ -36,9 +45,8 @@ SECONDS = 30.0
 """Networks are tried until so much time has passed, at least one of each task and family that is not known."""
 MOST_OF_GROUP = 6
 """Networks of one task and family that are tried at most."""
-ROW_BYTES = 700
-"""Of the database and the board's files, for one measurement."""
-HEADINGS = ("task", "family", "networks", "train, s", "measure, s", "in all", "weights")
+ROW_BYTES = 1800
+"""Of the database and the board's files, for one measurement: those of `compact` take 1,820, half of it each."""
 
 
 @dataclass(frozen=True)
@@ -133,7 +141,7 @@ def estimate(
         setup = setup_of(chosen, Path(trial) / chosen.name, device, data_dir, count, kind)
         plan = planned(chosen, setup.data_dir, f"suite {suite}, [measure]")[:limit]
         wanted = {cell.key: cell for cell in plan}
-        known, done = _known(folder, wanted, len(requests) * repeats)
+        known, done = _known(folder, wanted, {request.label for request in requests}, repeats)
         left = [cell for cell in plan if cell.key not in done]
         missing = _without({cost.place[:2] for cost in known.values()}, left)
         tried: dict[str, NetworkCost] = {}
@@ -163,19 +171,28 @@ def estimate(
 
 
 def _known(
-    folder: Path, wanted: dict[str, Cell], measurements: int
+    folder: Path, wanted: Mapping[str, Cell], labels: Collection[str], repeats: int
 ) -> tuple[dict[str, NetworkCost], set[str]]:
-    """Costs of networks of the plan that runs beside the folder have, and which of them its own run has whole."""
+    """Costs of networks of the plan that runs beside the folder have, and which of them its own run has whole.
+
+    A network is whole that has all that is asked for; what else was measured on it, such as submissions, does not
+    count. Runs that cannot be read are none to learn from.
+
+    Returns:
+        Cell -> cost, and the cells that are done.
+    """
     found: dict[str, NetworkCost] = {}
     done: set[str] = set()
     for run in sorted(path.parent for path in folder.parent.glob("*/run.sqlite")):
         with contextlib.suppress(GapbenchError), Store(run, readonly=True) as store:
             rows = [row for row in store.cells() if row.cell in wanted]
-            own: dict[str, int] = defaultdict(int)
-            measured = [row for row in store.measurements() if row.cell in wanted]
-            for row in measured:
-                own[row.cell] += 1
-            whole = [row for row in rows if not row.measurable or own[row.cell] >= measurements]
+            measured = [
+                row
+                for row in store.measurements()
+                if row.cell in wanted and row.label in labels and SUBMISSION not in row.description
+            ]
+            own = Counter(row.cell for row in measured)
+            whole = [row for row in rows if not row.measurable or own[row.cell] >= len(labels) * repeats]
             found |= costs_of(whole, measured, store.begun_at())
             if run.resolve() == folder.resolve():
                 done = {row.cell for row in whole}
@@ -209,7 +226,11 @@ def _try(
     until: float,
     progress: Progress | None,
 ) -> None:
-    """Train and measure rounds of networks, the first in any case, others while there is time."""
+    """Train and measure rounds of networks, the first in any case, others while there is time.
+
+    Raises:
+        GapbenchError: for what could not be done.
+    """
     begun: list[Cell] = []
     took = 0.0
     for own in rounds:
@@ -217,7 +238,11 @@ def _try(
             return
         start = time.time()
         begun += own
-        brought_up_to_date(suite, setup, begun, requests, workers, repeats=repeats, progress=progress)
+        problems = brought_up_to_date(
+            suite, setup, begun, requests, workers, repeats=repeats, progress=progress
+        )
+        if problems:
+            raise GapbenchError(f"A network could not be tried, so that nothing can be said: {problems[0]}")
         took = time.time() - start
 
 
@@ -226,10 +251,7 @@ def _measured(run: Path, session: PilotSession, workers: int) -> tuple[dict[str,
     with Store(run, readonly=True) as store:
         rows, measurements = store.cells(), store.measurements()
         costs = costs_of(rows, measurements, store.begun_at())
-    finished = {row.cell: row.finished or 0.0 for row in rows}
-    for row in measurements:
-        finished[row.cell] = max(finished[row.cell], row.finished or 0.0)
-    return costs, overhead(costs, finished, [session], max(1, workers))
+    return costs, overhead(costs, finished_at(rows, measurements), [session], max(1, workers))
 
 
 def _memory(workers: int) -> float:
@@ -250,13 +272,8 @@ def estimate_text(found: RunEstimate) -> str:
     left = "" if found.networks == found.planned else f", {found.networks} of them left to train or measure"
     workers = f"{found.workers} worker{'' if found.workers == 1 else 's'}"
     lines = [f"{found.suite}: {found.planned} networks{left}; {workers} on {found.device}", ""]
-    rows = [HEADINGS, *family_rows(found.costs)]
-    rows.append(("in all", "", str(found.networks), "", "", duration(found.seconds), size(found.disk_bytes)))
-    widths = [max(len(row[k]) for row in rows) for k in range(len(HEADINGS))]
-    for row in rows:
-        cells = [f"{cell:<{w}}" if k < 2 else f"{cell:>{w}}" for k, (cell, w) in enumerate(zip(row, widths))]
-        lines.append("  " + "  ".join(cells).rstrip())
-    lines += ["", *_about(found)]
+    whole = ("in all", "", str(found.networks), "", "", duration(found.seconds), size(found.disk_bytes))
+    lines += [*aligned([*family_rows(found.costs), whole]), "", *_about(found)]
     return "\n".join(lines)
 
 

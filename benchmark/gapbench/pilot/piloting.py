@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from gapbench.pilot.choosing import choose
-from gapbench.pilot.costs import PilotSession, costs_of, family_costs, overhead
+from gapbench.pilot.costs import PilotSession, costs_of, family_costs, finished_at, overhead
 from gapbench.pilot.report import PilotReport, report_values
 from gapbench.pilot.words import report_markdown
 from gapbench.population.driver import check_folder
@@ -114,9 +114,7 @@ def reported(
         measurements = [row for row in store.measurements() if row.cell in wanted]
         costs = costs_of(trained, measurements, store.begun_at())
         database = store.path.stat().st_size
-    finished = {row.cell: row.finished or 0.0 for row in trained}
-    for row in measurements:
-        finished[row.cell] = max(finished[row.cell], row.finished or 0.0)
+    finished = finished_at(trained, measurements)
     scores = run.scores(targets=("gap",)) if len(run.measurements) else _no_scores()
     decision = run.decision(scores)
     rates = _rates(run.population)

@@ -175,6 +175,21 @@ def share(value: float) -> str:
     return f"{value:.0%}" if math.isfinite(value) else "not known"
 
 
+HEADINGS = ("task", "family", "networks", "train, s", "measure, s", "in all", "weights")
+"""Of `family_rows`."""
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows under `HEADINGS` as indented lines."""
+    every = [HEADINGS, *rows]
+    widths = [max(len(row[k]) for row in every) for k in range(len(HEADINGS))]
+    lines = []
+    for row in every:
+        cells = [f"{cell:<{w}}" if k < 2 else f"{cell:>{w}}" for k, (cell, w) in enumerate(zip(row, widths))]
+        lines.append("  " + "  ".join(cells).rstrip())
+    return lines
+
+
 def family_rows(costs: Sequence[FamilyCost]) -> list[tuple[str, str, str, str, str, str, str]]:
     """A row of words for each task and family."""
     return [

@@ -4,25 +4,20 @@ from __future__ import annotations
 
 import textwrap
 
-from gapbench.pilot.report import PilotReport, advice, family_rows, summary
+from gapbench.pilot.report import HEADINGS, PilotReport, advice, aligned, family_rows, summary
 from gapbench_leaderboard.board.escaping import escape
 from gapbench_leaderboard.scoring.decision.words import decision_text, printable
 from gapbench_leaderboard.statistics.proportions import wilson
 
 COLUMNS = 100
-HEADINGS = ("task", "family", "networks", "train, s", "measure, s", "in all", "weights")
 
 
 def report_text(report: PilotReport) -> str:
     """The report as lines of at most 100 columns."""
     lines = [decision_text(report.decision), "", _head(report), ""]
     lines += [line for name, words in summary(report) for line in _wrapped(f"  {name:<12}", words)]
-    rows = [HEADINGS, *family_rows(report.costs)]
-    widths = [max(len(row[k]) for row in rows) for k in range(len(HEADINGS))]
     lines += ["", "Seconds of one worker for each network; in all on this machine:", ""]
-    for row in rows:
-        cells = [f"{cell:<{w}}" if k < 2 else f"{cell:>{w}}" for k, (cell, w) in enumerate(zip(row, widths))]
-        lines.append("  " + "  ".join(cells).rstrip())
+    lines += aligned(family_rows(report.costs))
     said = advice(report)
     if said:
         lines += ["", "What to change:", ""]

@@ -69,7 +69,7 @@ class Recorded:
 
 
 class Recorder:
-    """Records one training; `kind` is of `gapbench.suites.records.RECORDS`, but "none"."""
+    """Records one training; `kind` is "losses" or "path"."""
 
     def __init__(self, kind: str, train_split: Split):
         self.kind, self.split = kind, train_split

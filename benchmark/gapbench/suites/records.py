@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import Literal
 
 Record = Literal["none", "losses", "path"]
 """Nothing beyond the mini-batch losses; training losses and gradient noise on the way; these and checkpoints."""
-RECORDS: tuple[str, ...] = get_args(Record)
 NONE: Record = "none"
 PATH: Record = "path"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from gapbench_leaderboard.board.content import BoardEntry, PageColumn, PageHeatMap
+from gapbench_leaderboard.board.verdicts import WIDTH, stratified
 from gapbench_leaderboard.scoring.estimators.within import WITHIN
 from gapbench_leaderboard.scoring.registry import (
     HEADLINE,
@@ -61,7 +62,7 @@ AUDIT: PageColumn = {
 
 
 def page_columns(
-    scored: Collection[str], entries: Sequence[BoardEntry], within: str = "width"
+    scored: Collection[str], entries: Sequence[BoardEntry], within: str = WIDTH
 ) -> list[PageColumn]:
     """The columns in their order.
 
@@ -126,10 +127,10 @@ def meanings_of_estimators() -> dict[str, str]:
 
 def _stratified(column: PageColumn, within: str) -> PageColumn:
     """The column of tau within strata under the name of what these have in common."""
-    if column.get("estimator") != WITHIN.name or within == "width":
+    if column.get("estimator") != WITHIN.name or within == WIDTH:
         return column
     about = f"The same among networks of equal problem, family and {within}."
-    return {**column, "title": f"within {within}", "about": about}
+    return {**column, "title": stratified(column["title"], within), "about": about}
 
 
 def _column(estimator: Estimator) -> PageColumn:

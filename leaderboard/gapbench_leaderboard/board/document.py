@@ -105,7 +105,7 @@ def document(
         "tasks": _levels(population, "task"),
         "families": _levels(population, "family"),
         "columns": page_columns(set(scores["estimator"]), described, within),
-        "marks": page_marks(),
+        "marks": page_marks(within),
         "heat_maps": heat_maps(),
         "meanings": meanings_of_estimators(),
         "tests": head_tests(within),

@@ -16,6 +16,7 @@ from gapbench_leaderboard.board.numbers import exact, plain_text, rounded
 from gapbench_leaderboard.board.ranked import Ranked, rank_text, ranked, text_of
 from gapbench_leaderboard.board.terminal import UNDECIDED
 from gapbench_leaderboard.board.trained import networks_text
+from gapbench_leaderboard.board.verdicts import stratified
 from gapbench_leaderboard.scoring.registry import DIGITS, HEADLINE, MARKDOWN, NETWORKS_AT
 from gapbench_leaderboard.scoring.registry import columns as columns_of
 
@@ -69,9 +70,9 @@ def markdown_text(
             "",
             *_table(found, audit, status, doubts, content["within"]),
             "",
-            *_legend(found, doubts),
+            *_legend(found, doubts, content["within"]),
         ]
-        full += ["", f"### {title}", "", *_exact_table(found)]
+        full += ["", f"### {title}", "", *_exact_table(found, content["within"])]
     if not full:
         lines += ["", "No proxy could be ranked."]
     lines += decision_lines(content["decision"])
@@ -138,9 +139,7 @@ def _table(
 ) -> list[str]:
     shown = found.filled(columns_of(MARKDOWN))
     split = sum(column.order < NETWORKS_AT for column in shown)
-    headings = [
-        escape(column.heading_in(MARKDOWN).replace("within width", f"within {within}")) for column in shown
-    ]
+    headings = [escape(stratified(column.heading_in(MARKDOWN), within)) for column in shown]
     headings[split:split] = ["networks"]
     lead, last = ["rank", "proxy", HEADLINE, "95 % interval"], ["marks", *(["audit"] if audit else [])]
     lines = ["| " + " | ".join([*lead, *headings, *last]) + " |"]
@@ -164,13 +163,15 @@ def _table(
     return lines
 
 
-def _legend(found: Ranked, doubts: Mapping[str, Doubts]) -> list[str]:
+def _legend(found: Ranked, doubts: Mapping[str, Doubts], within: str) -> list[str]:
     used = {mark for row in found.table.to_dict("records") for mark in marks_of(row, doubts)}
     lines = [
         f"Ceiling, {name}: {rounded(value)}" + (f" [{rounded(low)}, {rounded(high)}]." if low == low else ".")
         for name, (value, low, high) in found.ceilings.items()
     ]
-    lines += [f"{mark}: {meaning}." for mark, meaning in meanings().items() if mark in used]
+    lines += [
+        f"{mark}: {stratified(meaning, within)}." for mark, meaning in meanings().items() if mark in used
+    ]
     for label in found.table["proxy"]:
         told = doubts[str(label)].sentences if str(label) in doubts else []
         lines += [f"{escape(label)}: {'; '.join(told)}."] if told else []
@@ -185,9 +186,10 @@ def _legend(found: Ranked, doubts: Mapping[str, Doubts]) -> list[str]:
     return [f"- {line}" for line in lines]
 
 
-def _exact_table(found: Ranked) -> list[str]:
+def _exact_table(found: Ranked, within: str) -> list[str]:
     headings = {"value": HEADLINE, "low": "low", "high": "high"}
-    headings |= {column.key: escape(column.heading_in(DIGITS)) for column in found.filled(columns_of(DIGITS))}
+    for column in found.filled(columns_of(DIGITS)):
+        headings[column.key] = escape(stratified(column.heading_in(DIGITS), within))
     lines = ["| proxy | " + " | ".join(headings.values()) + " |", "|---" * (1 + len(headings)) + "|"]
     for row in found.table.to_dict("records"):
         cells = [escape(row["proxy"]), *(exact(row[name]) for name in headings)]

@@ -10,6 +10,7 @@ from gapbench_leaderboard.board import standing
 from gapbench_leaderboard.board.content import PageMark
 from gapbench_leaderboard.board.doubts import Doubts, marks_in
 from gapbench_leaderboard.board.numbers import TableRow
+from gapbench_leaderboard.board.verdicts import WIDTH, stratified
 from gapbench_leaderboard.scoring.registry import PAGE, TERMINAL, marked
 
 
@@ -42,8 +43,11 @@ def marks_of(row: TableRow, doubts: Mapping[str, Doubts]) -> str:
     return "".join(scored) + marks_in(doubts, row["proxy"])
 
 
-def page_marks() -> list[PageMark]:
+def page_marks(within: str = WIDTH) -> list[PageMark]:
     """All marks of the page in their order.
+
+    Args:
+        within: what strata have in common beside problem and family.
 
     Returns:
         For each its `name` and what it says (`about`); for those that scores give also `estimator`, `whole`,
@@ -52,7 +56,7 @@ def page_marks() -> list[PageMark]:
     scored: list[PageMark] = [
         {
             "name": mark.name,
-            "about": mark.about,
+            "about": stratified(mark.about, within),
             "estimator": estimator.name,
             "whole": estimator.whole,
             "at_least": mark.at_least,

@@ -21,6 +21,14 @@ SAID = {
 REVERSED = "ranks the wrong way round: significantly below a random proxy"
 WIDTH = "width"
 
+
+def stratified(words: str, within: str) -> str:
+    """Words about strata of equal width, of strata that have something else in common beside problem and family."""
+    return words.replace("within width", f"within {within}").replace(
+        "family and width", f"family and {within}"
+    )
+
+
 HEAD: tuple[PageTest, ...] = (
     {
         "estimator": "beats_oracle",
@@ -78,7 +86,7 @@ def _said(outcomes: Mapping[str, float], turned: bool, within: str) -> list[str]
     said = {name: words[0 if outcomes[name] == 1 else 1] for name, words in SAID.items() if name in outcomes}
     if turned and "beats_random" in said:
         said["beats_random"] = REVERSED
-    return [words.replace("within width", f"within {within}") for words in said.values()]
+    return [stratified(words, within) for words in said.values()]
 
 
 def head_tests(within: str = WIDTH) -> list[PageTest]:

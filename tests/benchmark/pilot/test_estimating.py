@@ -63,6 +63,24 @@ def test_what_is_left_of_a_run_rests_on_what_it_has(suite, tmp_path):
     assert not (tmp_path / "runs" / "other").exists()
 
 
+def test_a_submission_does_not_make_a_network_whole(suite, tmp_path):
+    """Five proxies are asked for; with others measured in the place of some, a network is not done."""
+    folder = tmp_path / "runs" / "tiny"
+    gapbench.run(suite, folder, device="cpu", workers=0, board=False, proxies=["param_norm", "random"])
+    names = ["train_loss", "inverse_margin", "distance_from_initialization"]
+    gapbench.run(suite, folder, device="cpu", workers=0, board=False, proxies=names)
+    found = estimate(suite, folder, device="cpu", workers=0, seconds=0.0)
+    assert (found.networks, found.known) == (18, 0)
+
+
+def test_what_cannot_be_tried_is_said(suite, tmp_path, monkeypatch):
+    import gapbench.pilot.estimating as estimating
+
+    monkeypatch.setattr(estimating, "brought_up_to_date", lambda *_, **__: ["the disk is on fire"])
+    with pytest.raises(gapbench.GapbenchError, match="could not be tried.* the disk is on fire"):
+        estimate(suite, tmp_path / "runs" / "tiny", device="cpu", workers=0)
+
+
 def test_what_is_not_known_is_tried_and_thrown_away(suite, tmp_path, monkeypatch):
     place = tmp_path / "temporary"
     place.mkdir()
@@ -97,7 +115,7 @@ def test_the_text_names_every_group_and_its_sum(suite, tmp_path):
     assert max(map(len, said.splitlines())) <= 100
     assert re.search(r"separable +plain/deep_linear +6 .* 1\.0 h +1\.0 MB", said)
     assert re.search(r"separable +plain/mlp +12 .* 2\.0 h +1\.0 MB", said)
-    assert re.search(r"in all +18 +3\.0 h +2\.1 MB", said)
+    assert re.search(r"in all +18 +3\.0 h +2\.2 MB", said)
     assert "Memory: about 2.5 GB" in said
     assert "2 networks trained and measured now" in said
 

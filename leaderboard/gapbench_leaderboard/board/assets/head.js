@@ -25,7 +25,7 @@ function drawDecides() {
   const { resolution, gates, target } = board.decision;
   const said = [];
   const smallest = resolution.smallest_difference, half = resolution.half_width;
-  if (typeof smallest === "number") said.push(`Two taus that differ by less than ${rounded(smallest, 2)} cannot be told apart here${typeof half === "number" ? `; a typical interval is ± ${rounded(half, 2)}` : ""}${board.targets.length > 1 ? ` (${target})` : ""}.`);
+  if (typeof smallest === "number") said.push(`Here two taus are typically told apart if they differ by ${rounded(smallest, 2)} or more${typeof half === "number" ? `; a typical interval is ± ${rounded(half, 2)}` : ""}${board.targets.length > 1 ? ` (${target})` : ""}.`);
   const failed = gates.filter((gate) => gate.passed === false).map((gate) => gate.name);
   byId("decides").hidden = !said.length && !failed.length;
   byId("decides").replaceChildren(...said.map((text) => `${text} `), ...(failed.length ? [`Of what a population should meet, this one misses: ${failed.join(", ")}. `] : []), element("a", { href: "#decision-title", onclick: toDecision }, "What it can decide"), ".");
