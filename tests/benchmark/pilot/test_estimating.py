@@ -77,7 +77,7 @@ def test_what_cannot_be_tried_is_said(suite, tmp_path, monkeypatch):
     import gapbench.pilot.estimating as estimating
 
     monkeypatch.setattr(estimating, "brought_up_to_date", lambda *_, **__: ["the disk is on fire"])
-    with pytest.raises(gapbench.GapbenchError, match="could not be tried.* the disk is on fire"):
+    with pytest.raises(gapbench.GapbenchError, match=r"could not be tried.* the disk is on fire"):
         estimate(suite, tmp_path / "runs" / "tiny", device="cpu", workers=0)
 
 
