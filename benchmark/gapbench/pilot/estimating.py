@@ -11,7 +11,7 @@ import tempfile
 import time
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -141,7 +141,7 @@ def estimate(
         setup = setup_of(chosen, Path(trial) / chosen.name, device, data_dir, count, kind)
         plan = planned(chosen, setup.data_dir, f"suite {suite}, [measure]")[:limit]
         wanted = {cell.key: cell for cell in plan}
-        known, done = _known(folder, wanted, {request.label for request in requests}, repeats)
+        known, trained, done = _known(folder, wanted, {request.label for request in requests}, repeats)
         left = [cell for cell in plan if cell.key not in done]
         missing = _without({cost.place[:2] for cost in known.values()}, left)
         tried: dict[str, NetworkCost] = {}
@@ -153,14 +153,14 @@ def estimate(
             end = time.time()
             tried, idle = _measured(setup.run, PilotSession(start, end), count)
             session, memory = end - start, _memory(count)
-    costs = family_costs([*known.values(), *tried.values()], left, max(1, count))
+    costs = _costs([*known.values(), *tried.values()], left, trained, max(1, count))
     return RunEstimate(
         suite=f"{chosen.name} version {chosen.version}",
         networks=len(left),
         planned=len(plan),
         workers=max(1, count),
         device=device,
-        costs=tuple(costs),
+        costs=costs,
         overhead_seconds=idle if left else 0.0,
         memory_bytes=memory,
         measurements=len(left) * len(requests) * repeats,
@@ -172,16 +172,17 @@ def estimate(
 
 def _known(
     folder: Path, wanted: Mapping[str, Cell], labels: Collection[str], repeats: int
-) -> tuple[dict[str, NetworkCost], set[str]]:
-    """Costs of networks of the plan that runs beside the folder have, and which of them its own run has whole.
+) -> tuple[dict[str, NetworkCost], set[str], set[str]]:
+    """Costs of networks of the plan that runs beside the folder have, and which of them its own run has.
 
     A network is whole that has all that is asked for; what else was measured on it, such as submissions, does not
     count. Runs that cannot be read are none to learn from.
 
     Returns:
-        Cell -> cost, and the cells that are done.
+        Cell -> cost, the cells that are trained, and those that are done.
     """
     found: dict[str, NetworkCost] = {}
+    trained: set[str] = set()
     done: set[str] = set()
     for run in sorted(path.parent for path in folder.parent.glob("*/run.sqlite")):
         with contextlib.suppress(GapbenchError), Store(run, readonly=True) as store:
@@ -195,8 +196,24 @@ def _known(
             whole = [row for row in rows if not row.measurable or own[row.cell] >= len(labels) * repeats]
             found |= costs_of(whole, measured, store.begun_at())
             if run.resolve() == folder.resolve():
-                done = {row.cell for row in whole}
-    return found, done
+                trained, done = {row.cell for row in rows}, {row.cell for row in whole}
+    return found, trained, done
+
+
+def _costs(
+    known: Sequence[NetworkCost], left: Sequence[Cell], trained: Collection[str], workers: int
+) -> tuple[FamilyCost, ...]:
+    """The costs of what is left by task and family; what is trained is only measured."""
+    untrained = [cell for cell in left if cell.key not in trained]
+    training = {(own.task, own.family): own for own in family_costs(known, untrained, workers)}
+    found = []
+    for own in family_costs(known, left, workers):
+        other = training.get((own.task, own.family))
+        train = 0.0 if other is None else other.networks * other.train_seconds / own.networks
+        hours = own.networks * (train + own.measure_seconds) / workers / 3600
+        size_of = 0.0 if other is None else other.bytes
+        found.append(replace(own, train_seconds=train, hours=hours, bytes=size_of))
+    return tuple(found)
 
 
 def _without(groups: set[tuple[str, str]], cells: Sequence[Cell]) -> list[Cell]:
