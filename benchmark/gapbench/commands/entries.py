@@ -11,6 +11,7 @@ import click
 from gapbench.commands.completing import entries, runs
 
 if TYPE_CHECKING:
+    from gapbench.submission.comparing import Comparison
     from gapbench.submission.keeping import Listed
 
 
@@ -26,20 +27,40 @@ if TYPE_CHECKING:
 @click.option(
     "--rename", nargs=2, metavar="NAME NEW", help="Give an entry another name on the board.", default=None
 )
+@click.option(
+    "--compare",
+    metavar="NAME",
+    shell_complete=entries,
+    help="Compare an entry with its version before, or with the row of --with.",
+)
+@click.option(
+    "--with", "other", metavar="OTHER", help="Any row of the board: an entry, or a proxy of the suite."
+)
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 def entries_command(
-    run: Path, withdraw: str | None, put_back: str | None, rename: tuple[str, str] | None, as_json: bool
+    run: Path,
+    withdraw: str | None,
+    put_back: str | None,
+    rename: tuple[str, str] | None,
+    compare: str | None,
+    other: str | None,
+    as_json: bool,
 ) -> None:
-    """List the submitted proxies of a RUN: score, networks, who by, verified or not; or change one.
+    """List the submitted proxies of a RUN: score, networks, who by, verified or not; change one, or compare two.
 
     To measure an entry again: gapbench verify NAME --run RUN. A changed file is a new version: gapbench submit.
     """
     from gapbench.submission import keeping
     from gapbench_base.errors import GapbenchError
 
-    asked = [name for name in (withdraw, put_back, rename) if name is not None]
+    asked = [name for name in (withdraw, put_back, rename, compare) if name is not None]
     if len(asked) > 1:
-        raise GapbenchError("Give one of --withdraw, --put-back and --rename at a time.")
+        raise GapbenchError("Give one of --withdraw, --put-back, --rename and --compare at a time.")
+    if other is not None and compare is None:
+        raise GapbenchError("--with says what to --compare an entry with: give both.")
+    if compare is not None:
+        _compare(run, compare, other or "", as_json)
+        return
     if withdraw is not None:
         entry = keeping.withdraw(run, withdraw)
         click.echo(
@@ -59,6 +80,50 @@ def entries_command(
         click.echo(f"{run} has no entries. To add one: gapbench submit FILE.py --run {run}")
     else:
         _print(found)
+
+
+def _compare(run: Path, one: str, other: str, as_json: bool) -> None:
+    import dataclasses
+
+    from gapbench.submission.comparing import compared
+    from gapbench_leaderboard.board.numbers import plain_members
+
+    found = compared(run, one, other)
+    if as_json:
+        click.echo(json.dumps(plain_members(dataclasses.asdict(found)), indent=2, allow_nan=False))
+    else:
+        click.echo("\n".join(_compared(found)))
+
+
+def _compared(found: Comparison) -> list[str]:
+    """Both headlines, their difference, on how many networks the values are the same, and what changed."""
+    sides = (found.first, found.second)
+    width = max(len("difference"), *(len(side.label) for side in sides))
+    lines = [f"{'':<{width}}  {'tau':>6}  {'95 % interval':<16}  networks"]
+    for side in sides:
+        ended = ", ".join(f"{count} {status.replace('_', ' ')}" for status, count in side.statuses.items())
+        lines.append(
+            f"{side.label:<{width}}  {_tau(side.tau)}  {_interval(side.low, side.high):<16}  {side.networks} of "
+            f"{found.networks} ({ended or 'not measured'})"
+        )
+    told = "they differ" if found.told_apart else "they cannot be told apart"
+    p = f"of this pair alone p = {found.p:.2g}: {told}" if found.p == found.p else "not known"
+    lines.append(
+        f"{'difference':<{width}}  {_tau(found.difference)}  {_interval(found.low, found.high):<16}  {p}"
+    )
+    lines.append("")
+    alike = f"; tau between them {found.alike:.3f}" if found.alike == found.alike else ""
+    lines.append(f"{found.both} networks have a value of both, {found.equal} of them the same{alike}")
+    lines += [f"changed: {text}" for text in found.changed]
+    return lines
+
+
+def _tau(value: float) -> str:
+    return f"{value:6.3f}" if value == value else f"{'-':>6}"
+
+
+def _interval(low: float, high: float) -> str:
+    return f"[{low:6.3f}, {high:6.3f}]" if low == low else ""
 
 
 def _plain(listed: Listed) -> dict[str, object]:

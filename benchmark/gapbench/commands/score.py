@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,14 +15,15 @@ if TYPE_CHECKING:
 
     from gapbench_leaderboard.statistics.cells import NumberFormat
 
-NAME_THEM = "--measures can name them"
-OUTCOMES = ("seed", "test_size", "test_error", "test_loss", "test_accuracy", "gap", "loss_gap")
-"""Columns that are scored only where --measures names them: what a proxy is to predict, or no quantity."""
-
 
 @click.command("score")
 @click.argument("table", type=click.Path(dir_okay=False, path_type=Path))
-@click.option("--target", default="gap", show_default=True, help="Column to be predicted; larger is worse.")
+@click.option(
+    "--target",
+    default="gap",
+    show_default=True,
+    help="Column to be predicted, larger is worse; or a difference: 'test_error - train_error'.",
+)
 @click.option(
     "--axes", multiple=True, required=True, help="Columns of hyper-parameters, separated by commas."
 )
@@ -31,7 +33,17 @@ OUTCOMES = ("seed", "test_size", "test_error", "test_loss", "test_accuracy", "ga
 @click.option("--test-error", help="Column of test errors, for the size of the test noise.")
 @click.option("--problem", multiple=True, help="Those of the axes that change the data learned from.")
 @click.option("--strata", multiple=True, help="Columns to look within: within-stratum tau, Simpson flag.")
-@click.option("--given", multiple=True, help="Columns that partial tau holds fixed.")
+@click.option(
+    "--given",
+    multiple=True,
+    help="Columns that partial tau holds fixed: equal where they recur, else nearly.",
+)
+@click.option(
+    "--width", help="The axis that is the networks' width: a baseline, and a mark on what follows it."
+)
+@click.option(
+    "--only", multiple=True, help="COLUMN=VALUE[,VALUE]: score these rows alone, such as status=converged."
+)
 @click.option("--better", multiple=True, help="Measures of which a larger value predicts a smaller target.")
 @click.option(
     "--replicates", type=click.IntRange(min=1), default=1000, show_default=True, help="Bootstrap samples."
@@ -57,83 +69,149 @@ OUTCOMES = ("seed", "test_size", "test_error", "test_loss", "test_accuracy", "ga
     help="Write the board of the table into this folder: the page, Markdown, tables.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print all scores and notes as JSON.")
-def score_command(
-    table: Path,
-    target: str,
-    axes: tuple[str, ...],
-    measures: tuple[str, ...],
-    seed_column: str | None,
-    test_size: int | None,
-    test_error: str | None,
-    problem: tuple[str, ...],
-    strata: tuple[str, ...],
-    given: tuple[str, ...],
-    better: tuple[str, ...],
-    replicates: int,
-    seed: int,
-    threads: int | None,
-    delimiter: str | None,
-    decimal: str,
-    thousands: str | None,
-    percent: bool,
-    output: Path | None,
-    board: Path | None,
-    as_json: bool,
-) -> None:
+def score_command(table: Path, **options: Any) -> None:
     """Rank statistics of your own TABLE: one row per network (CSV, TSV, JSON lines, each also .gz; Excel; Parquet).
 
     Lists of columns are separated by commas, or the option is repeated. Notes say what is special about the
     table: missing values, copied rows. Columns that are not scored are listed with the reason.
     """
+    _score(table, _Options(**options))
+
+
+@dataclass(frozen=True)
+class _Options:
+    """What was asked for, as click has it."""
+
+    target: str
+    axes: tuple[str, ...]
+    measures: tuple[str, ...]
+    seed_column: str | None
+    test_size: int | None
+    test_error: str | None
+    problem: tuple[str, ...]
+    strata: tuple[str, ...]
+    given: tuple[str, ...]
+    width: str | None
+    only: tuple[str, ...]
+    better: tuple[str, ...]
+    replicates: int
+    seed: int
+    threads: int | None
+    delimiter: str | None
+    decimal: str
+    thousands: str | None
+    percent: bool
+    output: Path | None
+    board: Path | None
+    as_json: bool
+
+
+def _score(table: Path, options: _Options) -> None:
     from gapbench_leaderboard.intake.reading import read_table
+    from gapbench_leaderboard.intake.targets import with_target
     from gapbench_leaderboard.scoring.table import score_table
     from gapbench_leaderboard.statistics.cells import NumberFormat
 
-    frame = read_table(table, delimiter=delimiter, decimal=decimal, thousands=thousands, percent=percent)
-    axis_names, strata_names, given_names, problem_names = (
-        _columns(names, frame) for names in (axes, strata, given, problem)
+    style = NumberFormat(options.decimal, options.thousands, options.percent)
+    frame = read_table(
+        table,
+        delimiter=options.delimiter,
+        decimal=options.decimal,
+        thousands=options.thousands,
+        percent=options.percent,
     )
-    used = {target, seed_column, test_error, *axis_names, *strata_names, *given_names}
-    style = NumberFormat(decimal, thousands, percent)
-    names, remarks = (_columns(measures, frame), []) if measures else _measures(frame, used, style)
-    directions = dict.fromkeys(_columns(better, frame), "better")
-    _check(names, list(directions), remarks, output)
-    asked: dict[str, Any] = {"measures": names, "target": target, "axes": axis_names}
-    asked |= {"problem": problem_names, "seed_column": seed_column, "higher_means": directions}
+    target, test_error, unique = options.target, options.test_error, options.seed_column is None
+    frame, made = with_target(frame, target, test_errors=options.test_size is not None and test_error is None)
+    test_error = test_error or made.errors
+    axes, strata, given, problem = (
+        _columns(names, frame) for names in (options.axes, options.strata, options.given, options.problem)
+    )
+    only = _only(options.only)
+    used = {target, *made.columns, options.seed_column, test_error, *axes, *strata, *given, *only}
+    names, remarks = _columns(options.measures, frame), list[str]()
+    if not options.measures:
+        names, remarks = _measures(frame, target, used, style, only, unique)
+    directions = dict.fromkeys(_columns(options.better, frame), "better")
+    _check(names, list(directions), remarks, options.output)
+    asked: dict[str, Any] = {
+        "measures": names,
+        "target": target,
+        "axes": axes,
+        "strata": strata,
+        "only": only,
+    }
+    asked |= {"problem": problem, "seed_column": options.seed_column, "higher_means": directions}
     scores = score_table(
         frame,
         **asked,
-        test_size=test_size,
+        test_size=options.test_size,
         test_error=test_error,
-        strata=strata_names,
-        given=given_names,
-        replicates=replicates,
-        seed=seed,
-        workers=threads,
+        given=given,
+        width=options.width,
+        replicates=options.replicates,
+        seed=options.seed,
+        workers=options.threads,
     )
     scores.attrs["notes"] = [*remarks, *scores.attrs["notes"]]
-    if output is not None:
-        _write(scores, output)
-    if board is not None:
-        _build(board, frame, scores, name=table.name, strata=strata_names, **asked)
-    if as_json:
+    if options.output is not None:
+        _write(scores, options.output)
+    if options.board is not None:
+        _build(options.board, frame, scores, name=table.name, made_with=_made_with(), **asked)
+    if options.as_json:
         click.echo(json.dumps(_document(scores), indent=2, allow_nan=False))
     else:
-        _say(scores, target, names, board)
+        _say(scores, target, names, options.board)
 
 
 def _measures(
-    frame: pd.DataFrame, used: Collection[object], style: NumberFormat
+    frame: pd.DataFrame,
+    target: str,
+    used: Collection[object],
+    style: NumberFormat,
+    only: Mapping[str, Sequence[str]],
+    unique: bool,
 ) -> tuple[list[str], list[str]]:
-    """The columns that are scored where nobody names any, and why others are not."""
+    """The columns that are scored where nobody names any, and why others are not, by the rows that are scored."""
     from gapbench_leaderboard.intake.measures import default_measures
+    from gapbench_leaderboard.intake.selecting import kept_rows, standing_of_rows
+    from gapbench_leaderboard.statistics.quantities import quantity
 
-    names, remarks = default_measures(frame, used, style)
-    outcomes = [name for name in names if name in OUTCOMES]
-    if outcomes:
-        why = f"outcomes and seeds are no measures of a network; {NAME_THEM}"
-        remarks = [f"not scored: {', '.join(outcomes)} ({why})", *remarks]
-    return [name for name in names if name not in outcomes], remarks
+    places = kept_rows(standing_of_rows(frame, only, unique))
+    kept = frame.iloc[places]
+    return default_measures(kept, used, style, quantity(kept[target], target, style).values, places)
+
+
+def _only(values: Sequence[str]) -> dict[str, list[str]]:
+    """`status=converged,ok` as column and values."""
+    from gapbench_base.errors import TableError
+
+    found: dict[str, list[str]] = {}
+    for text in values:
+        column, equals, wanted = text.partition("=")
+        if not equals or not wanted.strip():
+            raise TableError(f"--only {text!r} must be a column and its values: status=converged")
+        found.setdefault(column.strip(), []).extend(part.strip() for part in wanted.split(","))
+    return found
+
+
+def _made_with() -> str:
+    """The version, and the options as they were given, for a board that is looked at later."""
+    import shlex
+
+    from gapbench_base.version import __version__
+
+    given = click.get_current_context().params
+    said = []
+    for parameter in score_command.params:
+        value = given.get(parameter.name or "")
+        if isinstance(parameter, click.Option) and value != parameter.get_default(
+            click.get_current_context()
+        ):
+            words = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+            said.append(
+                parameter.opts[0] + ("" if value is True else f" {shlex.quote(words)}") if value else ""
+            )
+    return f"scored by gapbench {__version__}: {' '.join(filter(None, said))}"
 
 
 def _say(scores: pd.DataFrame, target: str, names: Sequence[str], board: Path | None) -> None:

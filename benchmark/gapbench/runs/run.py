@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -76,11 +76,13 @@ class Run:
         """The population without tasks under distribution shift, which have no place on a gap board."""
         return self.population[self.population["shift"].fillna(0) == 0].reset_index(drop=True)
 
-    def scores(self, targets: Sequence[str] | None = None, **options: Any) -> pd.DataFrame:
+    def scores(
+        self, targets: Sequence[str] | None = None, proxies: Collection[str] | None = None, **options: Any
+    ) -> pd.DataFrame:
         """Scores in the long form; see `gapbench_leaderboard.scores.score_population` for the columns.
 
         `targets` are the gap, where training labels are noisy that on noisy test labels, the loss gap and the test
-        error if none are given.
+        error if none are given. `proxies` are labels, all if none are given: fewer are compared with fewer.
 
         Returns:
             The scores.
@@ -92,6 +94,8 @@ class Run:
 
         population = self.rankable()
         measurements = self.measurements[self.measurements["cell"].isin(population["cell"])]
+        if proxies is not None:
+            measurements = measurements[measurements["proxy"].isin(proxies)]
         noisy = [NOISY_GAP] if NOISY_GAP in population.columns else []
         bits, groups = self._test_examples()
         slopes: dict[str, float] = {}

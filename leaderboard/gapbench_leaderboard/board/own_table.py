@@ -10,15 +10,13 @@ import pandas as pd
 
 from gapbench_leaderboard.board.building import build
 from gapbench_leaderboard.board.verdicts import WIDTH
-from gapbench_leaderboard.intake.copies import copies
+from gapbench_leaderboard.intake.selecting import Only, standing_of_rows
 from gapbench_leaderboard.scoring.registry import estimators
 from gapbench_leaderboard.scoring.rows import COLUMNS
 from gapbench_leaderboard.statistics.quantities import quantity
 
 RESERVED = ("cell", "task", "family", "status", "shift", "train_error", "test_error")
 """Columns that a board reads as its own: an axis of such a name has another on it."""
-
-COPY = "copy"
 
 
 def build_own(
@@ -34,11 +32,13 @@ def build_own(
     problem: Sequence[str] = (),
     higher_means: Mapping[str, str] | None = None,
     strata: Sequence[str] | None = None,
+    only: Only | None = None,
+    made_with: str = "",
 ) -> list[Path]:
     """Write the board of a table that was scored: the page, Markdown and tables of `building.build`.
 
-    The table is one task; its rows are the networks, called after their number. Rows that equal another have the
-    status `copy`: the scores leave them out.
+    The table is one task; its rows are the networks, called after their number. Rows that the scores leave out have
+    a status that says why: `copy`, or the value that `only` does not ask for, as in `status=diverged`.
 
     Args:
         folder: of the board; made if it does not exist.
@@ -52,15 +52,17 @@ def build_own(
         problem: likewise.
         higher_means: likewise.
         strata: likewise.
+        only: likewise.
+        made_with: what the first note says: the version and the options.
 
     Returns:
         The paths written.
     """
-    twice = np.zeros(len(frame), dtype=bool) if seed_column is not None else copies(frame)
+    said = standing_of_rows(frame, only or {}, seed_column is None)
     rows, style = frame.reset_index(drop=True), frame.attrs.get("numbers")
     called = {axis: _called(axis, rows) for axis in axes}
     population = pd.DataFrame({"cell": [f"row {row + 1}" for row in range(len(rows))]})
-    population = population.assign(task=name, status=np.where(twice, COPY, "converged"))
+    population = population.assign(task=name, status=[text or "converged" for text in said])
     population[target] = quantity(rows[target], target, style).values
     for axis, label in called.items():
         population[label] = rows[axis].to_numpy()
@@ -73,7 +75,7 @@ def build_own(
         part = pd.DataFrame({"cell": population["cell"], "proxy": measure, "value": values})
         part = part.assign(status=np.where(known, "ok", "failed"), reason=np.where(known, "", "no number"))
         parts.append(part)
-    counted = [_of_copies(measures, target, int(twice.sum()))] if twice.any() else []
+    counted = [_left_out(measures, target, text, said.count(text)) for text in dict.fromkeys(said) if text]
     return build(
         folder,
         population=population,
@@ -87,18 +89,17 @@ def build_own(
         entries={
             measure: _entry(measure, name, (higher_means or {}).get(measure, "worse")) for measure in measures
         },
-        notes=scores.attrs["notes"],
+        notes=[made_with, *scores.attrs["notes"]] if made_with else scores.attrs["notes"],
         problem=[called[axis] for axis in problem],
         decision=scores.attrs["decision"],
         within=" and ".join(strata or ()) or WIDTH,
     )
 
 
-def _of_copies(measures: Sequence[str], target: str, number: int) -> pd.DataFrame:
-    """Copies counted as the scores count everything else that they leave out."""
+def _left_out(measures: Sequence[str], target: str, why: str, number: int) -> pd.DataFrame:
+    """Rows counted as the scores count everything else that they leave out."""
     rows = [
-        ("", "", target, measure, f"left_out:{COPY}", float(number), np.nan, np.nan, 0)
-        for measure in measures
+        ("", "", target, measure, f"left_out:{why}", float(number), np.nan, np.nan, 0) for measure in measures
     ]
     return pd.DataFrame(rows, columns=COLUMNS)
 

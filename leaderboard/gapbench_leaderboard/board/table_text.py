@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 
 import pandas as pd
 
+from gapbench_leaderboard.board.leading import leading_text
 from gapbench_leaderboard.board.numbers import TableRow
 from gapbench_leaderboard.board.ranked import rank_text
 from gapbench_leaderboard.board.trained import networks_text
@@ -27,7 +28,8 @@ def table_text(scores: pd.DataFrame, target: str, measures: Collection[str]) -> 
     Returns:
         Lines.
     """
-    rows = ranking(scores, target=target).assign(trained=scores.attrs["rows"]).to_dict("records")
+    ranks = ranking(scores, target=target).assign(trained=scores.attrs["rows"])
+    rows = ranks.to_dict("records")
     values = scores.pivot(index="proxy", columns="estimator", values="value")
     shown = [known for known in columns(SCORE) if known.name in values.columns]
     table = [["rank", "measure", "tau", "95 % interval", *(known.heading_in(SCORE) for known in shown)]]
@@ -42,6 +44,7 @@ def table_text(scores: pd.DataFrame, target: str, measures: Collection[str]) -> 
             for k, (cell, wide) in enumerate(zip(cells, widths))
         ]
         lines.append("  ".join([*texts, said]).rstrip())
+    lines += [text] if (text := leading_text(scores, ranks, target)) else []
     for name in ("network", "configuration"):
         found = scores[(scores["proxy"] == "") & (scores["estimator"] == f"ceiling_{name}")]
         if len(found):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 import unicodedata
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ import pandas as pd
 from rich.cells import cell_len
 
 from gapbench_leaderboard.board.doubts import Doubts
+from gapbench_leaderboard.board.leading import leading_text
 from gapbench_leaderboard.board.marks import marks_of, meanings
 from gapbench_leaderboard.board.numbers import TableRow, rounded
 from gapbench_leaderboard.board.ranked import rank_text, ranked, text_of
@@ -66,6 +68,7 @@ def ranking_text(
     if found.competing > 1:
         lines.append(RANKS)
         lines += [UNDECIDED] if not found.told_apart else _best([_clean(name) for name in found.best])
+        lines += _wrapped(_clean(leading_text(scores, table, target)))
     for name, (value, low, high) in found.ceilings.items():
         lines.append(f"ceiling, {name}: {rounded(value)}  {_interval(low, high)}".rstrip())
     lines += [NETWORKS, *_notes(columns)]
@@ -89,6 +92,12 @@ def _best(names: Sequence[str]) -> list[str]:
             else:
                 lines.append(f"  {text}")
     return lines
+
+
+def _wrapped(text: str) -> list[str]:
+    return textwrap.wrap(
+        text, MOST_COLUMNS, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+    )
 
 
 def _notes(columns: Sequence[Estimator]) -> list[str]:

@@ -17,12 +17,20 @@ _MOST_NAMED = 10
 
 
 def copies(frame: pd.DataFrame) -> NDArray[np.bool_]:
-    """Rows that equal an earlier one in every column but those that number the rows, shape (rows,)."""
-    numbering = set(row_numbers(frame))
-    codes = [_codes(frame.iloc[:, k]) for k, name in enumerate(frame.columns) if name not in numbering]
+    """Rows that equal an earlier one in every column but those that number the rows, shape (rows,).
+
+    What numbers the rows is told without those that are repeated as a whole: their numbers are repeated, too.
+
+    Returns:
+        True from the second of equal rows on.
+    """
+    codes = [_codes(frame.iloc[:, k]) for k in range(frame.shape[1])]
     if not codes:
         return np.zeros(len(frame), dtype=bool)
-    return pd.DataFrame(np.column_stack(codes)).duplicated().to_numpy()
+    table = pd.DataFrame(np.column_stack(codes))
+    numbering = set(row_numbers(frame[~table.duplicated().to_numpy()]))
+    kept = [k for k, name in enumerate(frame.columns) if name not in numbering]
+    return table[kept].duplicated().to_numpy() if kept else np.zeros(len(frame), dtype=bool)
 
 
 def named_rows(rows: Sequence[int] | NDArray[np.intp]) -> str:

@@ -2,30 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
+from gapbench_leaderboard.intake.outcomes import differences, is_outcome, is_seed, of_training, same_as_target
 from gapbench_leaderboard.intake.row_numbers import counts_rows, is_unnamed
 from gapbench_leaderboard.statistics.cells import NumberFormat, nearly, remedy
 from gapbench_leaderboard.statistics.quantities import Quantity, quantity
 
+NAME_THEM = "--measures can name them"
+
 
 def default_measures(
-    frame: pd.DataFrame, used: Collection[object], style: NumberFormat | None = None
+    frame: pd.DataFrame,
+    used: Collection[object],
+    style: NumberFormat | None = None,
+    target: NDArray[np.float64] | None = None,
+    places: NDArray[np.intp] | None = None,
 ) -> tuple[list[str], list[str]]:
     """The numeric columns that have no other part in the scores, with notes on all that are left out.
 
     A column that is numbers but for a few cells is not scored: what "diverged" is worth is not for us to say.
-    The note names the first such cell, and the option that reads it if there is one.
+    The note names the first such cell, and the option that reads it if there is one. Outcomes on the test set
+    are not scored either, by what they are called or by what they hold: the target in other units, or one of two
+    columns whose difference is the target.
+
+    Args:
+        frame: the rows that are scored.
+        used: columns with another part in the scores.
+        style: how texts write numbers.
+        target: shape (rows,).
+        places: of the rows in the whole table, for messages; shape (rows,).
 
     Returns:
         The names of the columns that are scored, and the notes.
     """
     names: list[str] = []
+    values: dict[str, NDArray[np.float64]] = {}
     notes: list[str] = []
     texts: list[str] = []
     truths: list[str] = []
@@ -44,15 +62,51 @@ def default_measures(
             truths.append(str(name))
         elif not found.unreadable:
             names.append(str(name))
+            values[str(name)] = found.values
         elif (named := _named(found, style)) is not None:
-            notes.append(f"not scored: {named.complaint(name, style)}")
+            notes.append(f"not scored: {named.at(places).complaint(name, style)}")
         else:
             texts.append(str(name))
     if truths:
         notes.append(f"not scored: {', '.join(truths)} (true or false)")
     if texts:
         notes.append(f"not scored: {', '.join(texts)} (text)")
-    return names, notes
+    outcomes = _outcomes(names, values, target)
+    return [name for name in names if name not in outcomes.left_out], [*outcomes.notes, *notes]
+
+
+@dataclass(frozen=True)
+class _Outcomes:
+    left_out: frozenset[str]
+    notes: tuple[str, ...]
+
+
+def _outcomes(
+    names: Sequence[str], values: Mapping[str, NDArray[np.float64]], target: NDArray[np.float64] | None
+) -> _Outcomes:
+    """What is to be predicted under other names, and seeds."""
+    called = [name for name in names if is_seed(name) or is_outcome(name)]
+    notes = []
+    if called:
+        why = f"outcomes and seeds are no measures of a network; {NAME_THEM}"
+        notes.append(f"not scored: {', '.join(called)} ({why})")
+    if target is None:
+        return _Outcomes(frozenset(called), tuple(notes))
+    same = [name for name in names if name not in called and same_as_target(values[name], target)]
+    if same:
+        notes.append(f"not scored: {', '.join(same)} (the target in every row, but for units; {NAME_THEM})")
+    others = {name: values[name] for name in names if name not in same}
+    made: list[str] = []
+    for first, second, scale in differences(others, target):
+        left_out = [name for name in (first, second) if not of_training(name)] or [first, second]
+        made += left_out
+        times = "" if scale == 1 else f"{scale:g} times "
+        if set(left_out) - set(called):
+            notes.append(
+                f"not scored: {', '.join(left_out)} ({first} - {second} is {times}the target in every row: an "
+                f"outcome on the test set; {NAME_THEM})"
+            )
+    return _Outcomes(frozenset([*called, *same, *made]), tuple(notes))
 
 
 def _named(found: Quantity, style: NumberFormat | None) -> Quantity | None:

@@ -8,20 +8,16 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from gapbench_leaderboard.intake.copies import copies, named_rows
-from gapbench_leaderboard.intake.spelling import axis_values, own_order
+from gapbench_leaderboard.intake.selecting import Only
+from gapbench_leaderboard.intake.spelling import axis_values
 from gapbench_leaderboard.scoring.decision import PopulationDecision, decide
+from gapbench_leaderboard.scoring.held_fixed import matching_columns
 from gapbench_leaderboard.scoring.population_scores import score_population
 from gapbench_leaderboard.scoring.registry import estimators
 from gapbench_leaderboard.scoring.rows import COLUMNS
 from gapbench_leaderboard.scoring.study import FRACTIONS, LOG_PARAMETERS, check_problem
-from gapbench_leaderboard.scoring.table_checks import check_names, refuse_large_targets, refuse_shared_seeds
-from gapbench_leaderboard.scoring.table_notes import notes, renamed_headings, unnamed_problem
-from gapbench_leaderboard.statistics.cells import NumberFormat
-from gapbench_leaderboard.statistics.configurations import (
-    TableError,
-)
-from gapbench_leaderboard.statistics.quantities import Quantity, levels, quantity
+from gapbench_leaderboard.scoring.table_checks import check_names
+from gapbench_leaderboard.scoring.table_rows import Roles, ScoredRows, scored_rows
 
 TASK = "table"
 OWN = (
@@ -44,6 +40,8 @@ def score_table(
     given: Sequence[str] | None = None,
     higher_means: Mapping[str, str] | None = None,
     test_error: str | None = None,
+    width: str | None = None,
+    only: Only | None = None,
     replicates: int = 1000,
     pair_replicates: int = 200,
     prediction_replicates: int = 50,
@@ -59,7 +57,7 @@ def score_table(
     Rows that equal another in every column are left out, unless a seed column is named.
 
     Args:
-        frame: one row per network.
+        frame: one row per network; none of its columns but those named here has a part in the scores.
         measures: columns to be scored.
         target: column to be predicted, larger is worse.
         axes: hyper-parameters; rows that agree on all of them are seeds of one configuration.
@@ -71,10 +69,14 @@ def score_table(
             coefficients. Not guessed: where an axis is called so and is not named, a note says that it can be.
         strata: columns of the within-stratum tau and the Simpson flag; without it the axis, if there is a
             single one. Every axis is held fixed by itself in any case (`tau_within:<axis>`).
-        given: columns held fixed by partial tau.
+        given: columns held fixed by partial tau. Pairs match on a column of words or of values that recur (see
+            `exactly`) if they are equal; on any other if they differ by at most 0.2 standard deviations of its
+            values, or of their logarithms where all are positive. A note says which.
         higher_means: "worse" (the default) or "better" for each measure.
-        test_error: column of test errors, for the size of the test noise; without it the target itself is
-            taken for it, as if the training error were 0.
+        test_error: column of test errors, for the size of the test noise; without it the column `test_error`, if
+            it has no other part and holds fractions, else the target itself, as if the training error were 0.
+        width: the axis that is the networks' width: adds `tau_with_width` and the baseline `width`.
+        only: column -> values: other rows are left out.
         replicates: as in `score_population`, like the following.
         pair_replicates: likewise.
         prediction_replicates: likewise.
@@ -94,26 +96,13 @@ def score_table(
         strata = list(axes)
     check_names(frame, measures, target, axes, seed_column, test_size, strata, given, test_error)
     check_problem(problem, axes)
-    remarks = [*frame.attrs.get("notes", ()), *renamed_headings(frame)]
-    style = frame.attrs.get("numbers")
-    rows, first = len(frame), _without_copies(frame, axes, seed_column, remarks)
-    frame = frame.iloc[first].reset_index(drop=True)
-    wanted = [target, *measures, *([test_error] if test_error else [])]
-    columns = _quantities(frame, wanted, first, style, remarks)
-    refuse_large_targets(columns[target], target, test_size)
-    values = {name: _exact(found) for name, found in columns.items()}
-    remarks += _missing_words(frame, [name for name in given or () if name not in [*axes, *(strata or ())]])
-    remarks += notes(frame, measures, target, axes, values)
-    remarks += unnamed_problem(frame, axes, problem)
-    fixed = list(dict.fromkeys([*axes, *(strata or ()), *(given or ())]))
-    compared = [values[target], *(values[name] for name in sorted(values, key=str) if name != target)]
-    order = own_order(compared, [levels(frame[column], column) for column in fixed])
-    frame = frame.iloc[order].reset_index(drop=True)
-    values = {name: own[order] for name, own in values.items()}
-    population, names = _population(frame, values, target, axes, strata, given, test_size, test_error)
+    columns = (*(strata or ()),), tuple(dict.fromkeys(given or ())), tuple(problem)
+    roles = Roles(target, tuple(measures), tuple(axes), *columns, seed_column, test_size, test_error, width)
+    rows, table = len(frame), scored_rows(frame, roles, only or {})
+    population, names = _population(table, roles)
     scores = score_population(
         population,
-        _measurements(population, values, measures),
+        _measurements(population, table.values, measures),
         targets=[names.target],
         axes=[names.level[axis] for axis in axes],
         problem=[names.level[axis] for axis in problem],
@@ -122,15 +111,15 @@ def score_table(
         seed=seed,
         higher_means={str(name): direction for name, direction in (higher_means or {}).items()},
         strata=[names.level[column] for column in strata or ()],
-        given=[names.given[column] for column in given or ()],
+        given=names.given,
         baselines=(),
         pair_replicates=pair_replicates,
         prediction_replicates=prediction_replicates,
         workers=workers,
     )
-    table = _as_table(scores, target, names, remarks, rows)
-    table.attrs["decision"] = _decided(population, frame, scores, axes, problem, target, names)
-    return table
+    found = _as_table(scores, target, names, table.remarks, rows)
+    found.attrs["decision"] = _decided(population, table.frame, scores, axes, problem, target, names)
+    return found
 
 
 def _decided(
@@ -157,43 +146,16 @@ def _decided(
     )
 
 
-def _missing_words(frame: pd.DataFrame, given: Sequence[str]) -> list[str]:
-    """What is said of words among the numbers that are held fixed."""
-    found = {column: quantity(frame[column], column) for column in given}
-    return [
-        f"{column}: {len(own.words)} words such as {own.words[0][1]!r} are taken as missing"
-        for column, own in found.items()
-        if own.words and not own.unreadable
-    ]
-
-
-def _without_copies(
-    frame: pd.DataFrame, axes: Sequence[str], seed_column: str | None, remarks: list[str]
-) -> NDArray[np.intp]:
-    """Places of the rows that are scored: all with a seed column, else those that equal none before them."""
-    if seed_column is not None:
-        refuse_shared_seeds(frame, axes, seed_column)
-        return np.arange(len(frame))
-    twice = copies(frame)
-    if twice.any():
-        rows = np.flatnonzero(twice)
-        remarks.append(
-            f"{len(rows)} rows equal another in every column ({named_rows(rows)}) and are left out: copies "
-            "would pass for seeds without any spread"
-        )
-    return np.flatnonzero(~twice)
-
-
 class _Names:
     """What columns of a researcher's table are called inside: by number, so that no two names can collide."""
 
     def __init__(self, target: str) -> None:
         self.target = target
         self.level: dict[Hashable, str] = {}
-        self.given: dict[Hashable, str] = {}
+        self.given: list[str] = []
 
     def taken(self) -> set[str]:
-        return {self.target, *OWN, *self.level.values(), *self.given.values()}
+        return {self.target, *OWN, *self.level.values(), *self.given}
 
     def new(self) -> str:
         """A name that nothing has."""
@@ -201,34 +163,26 @@ class _Names:
         return next(name for k in range(len(taken) + 1) if (name := f"column {k}") not in taken)
 
 
-def _population(
-    frame: pd.DataFrame,
-    values: Mapping[str, NDArray[np.float64]],
-    target: str,
-    axes: Sequence[str],
-    strata: Sequence[str] | None,
-    given: Sequence[str] | None,
-    test_size: int | None,
-    test_error: str | None,
-) -> tuple[pd.DataFrame, _Names]:
-    """The table as a population of one task, and the names of its columns."""
-    inside = "gap" if test_size is not None else str(target)
+def _population(table: ScoredRows, roles: Roles) -> tuple[pd.DataFrame, _Names]:
+    """The table as a population of one task, and the names of its columns; the width is called so inside."""
+    frame, values, target = table.frame, table.values, roles.target
+    inside = "gap" if roles.test_size is not None else str(target)
     names = _Names(f"axis:{inside}" if inside in OWN and inside not in FRACTIONS else inside)
     made: dict[str, object] = {names.target: values[target]}
-    for column in dict.fromkeys([*axes, *(strata or ())]):
-        names.level[column] = names.new()
+    for column in dict.fromkeys([*roles.axes, *roles.strata]):
+        names.level[column] = names.new() if column != roles.width else "width"
         made[names.level[column]] = axis_values(frame[column], values[target]).to_numpy()
-    for column in dict.fromkeys(given or ()):
-        found = quantity(frame[column], column)
-        names.given[column] = names.new()
-        number = not found.unreadable and np.isfinite(found.values).any() and not _is_truth(frame[column])
-        own = found.values if number else axis_values(frame[column], values[target]).to_numpy()
-        made[names.given[column]] = own
+    for own in table.held:
+        for matched in matching_columns(frame[own.column], own, values[target], own.column in names.level):
+            names.given.append(names.new())
+            made[names.given[-1]] = matched
     cells = [f"{number:0{len(str(len(frame)))}d}" for number in range(len(frame))]
     made |= {"task": TASK, "status": "converged", "cell": cells}
-    if test_size is not None:
-        made["test_size"] = test_size
-        made["test_error"] = np.clip(values[test_error if test_error is not None else target], 0.0, 1.0)
+    if roles.test_size is not None:
+        made["test_size"] = roles.test_size
+        made["test_error"] = np.clip(
+            values[target if table.test_error is None else table.test_error], 0.0, 1.0
+        )
     return pd.DataFrame(made, index=frame.index), names
 
 
@@ -240,49 +194,6 @@ def _measurements(
         for name in measures
     ]
     return pd.concat(parts, ignore_index=True)
-
-
-def _is_truth(column: pd.Series) -> bool:
-    return all(isinstance(cell, bool | np.bool_) for cell in column.dropna())
-
-
-def _quantities(
-    frame: pd.DataFrame,
-    names: Sequence[str],
-    rows: NDArray[np.intp],
-    style: NumberFormat | None,
-    remarks: list[str],
-) -> dict[str, Quantity]:
-    """The columns as numbers; what is suspicious about them goes to `remarks`. `rows`: places in the table."""
-    result = {}
-    for name in dict.fromkeys(names):
-        found = quantity(frame[name], name, style)
-        if found.unreadable:
-            whole = [(int(rows[row]), cell) for row, cell in found.unreadable]
-            raise TableError(Quantity(found.values, unreadable=tuple(whole)).complaint(name, style))
-        by_word: dict[str, list[int]] = {}
-        for row, word in found.words:
-            by_word.setdefault(word, []).append(int(rows[row]))
-        if by_word:
-            said = "; ".join(f"{len(at)} read {word!r} ({named_rows(at)})" for word, at in by_word.items())
-            remarks.append(f"{name}: {said}: suspicious in a column of numbers, and taken as missing")
-        if found.merged is not None:
-            one, other = (int(rows[row]) for row in found.merged)
-            remarks.append(
-                f"{name}: whole numbers beyond 2^53 that differ are equal as floating-point numbers (first in data "
-                f"rows {one + 1} and {other + 1}); "
-                + (
-                    "they are compared exactly, less the smallest"
-                    if found.shifted is not None
-                    else "they count as ties"
-                )
-            )
-        result[name] = found
-    return result
-
-
-def _exact(found: Quantity) -> NDArray[np.float64]:
-    return found.values if found.shifted is None else found.shifted
 
 
 def _as_table(

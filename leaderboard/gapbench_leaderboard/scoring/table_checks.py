@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from gapbench_base.errors import TableError
 from gapbench_leaderboard.scoring.baselines import HYPERPARAMETER_ORACLE, NOISY_ORACLE
 from gapbench_leaderboard.statistics.configurations import axis_codes, check_axes, require_columns
-from gapbench_leaderboard.statistics.quantities import Quantity
+from gapbench_leaderboard.statistics.quantities import Quantity, quantity
 
 SCORER_ROWS = (HYPERPARAMETER_ORACLE, NOISY_ORACLE)
 """Rows that the scorer adds to every table."""
@@ -93,5 +94,32 @@ def refuse_large_targets(found: Quantity, target: str, test_size: int | None) ->
     if len(outside):
         raise TableError(
             f"with a test size the target must be a fraction or a difference of fractions, but {target!r} is "
-            f"{found.values[outside[0]]:g} in data row {outside[0] + 1}"
+            f"{found.values[outside[0]]:g} in data row {outside[0] + 1}: divide percentages by 100"
         )
+
+
+def refuse_no_fractions(found: Quantity, column: object, rows: NDArray[np.intp]) -> None:
+    """Refuse test errors that are no fractions: what test noise they carry would be wrong. `rows`: places.
+
+    Raises:
+        TableError: if one is below 0 or above 1.
+    """
+    outside = np.flatnonzero(np.isfinite(found.values) & ((found.values < 0) | (found.values > 1)))
+    if len(outside):
+        raise TableError(
+            f"test errors must be fractions between 0 and 1, but {column!r} is {found.values[outside[0]]:g} in "
+            f"data row {rows[outside[0]] + 1}: divide percentages by 100"
+        )
+
+
+def refuse_no_width(frame: pd.DataFrame, width: str, axes: Sequence[str]) -> None:
+    """Refuse widths that are no numbers, or no axis (networks of different widths are no seeds of one).
+
+    Raises:
+        TableError: if they are.
+    """
+    if width not in axes:
+        raise TableError(f"the width {width!r} must be one of the axes: {', '.join(map(str, axes))}")
+    found = quantity(frame[width], width)
+    if found.words or found.unreadable or not np.isfinite(found.values).all():
+        raise TableError(f"the width {width!r} must be a number in every row")

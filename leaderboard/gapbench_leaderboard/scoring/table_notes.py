@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from gapbench_leaderboard.statistics.cells import NumberFormat, is_missing, nearly, remedy
 from gapbench_leaderboard.statistics.configurations import axis_codes, group_codes
+from gapbench_leaderboard.statistics.quantities import quantity
 
 FEW_LEVELS = 12
 DATA_AXES = ("label_noise", "train_size", "data_seed")
@@ -123,3 +124,32 @@ def unnamed_problem(frame: pd.DataFrame, axes: Sequence[str], problem: Sequence[
         f"axis {', '.join(found)}: sounds as if it changed the data that networks learned from; if so, name it as "
         "part of the problem (--problem), so that only networks of the same data are compared"
     ]
+
+
+def unnamed_width(axes: Sequence[str], width: str | None) -> list[str]:
+    """An axis that sounds like a width, where none is said to be it."""
+    found = [str(axis) for axis in axes if "width" in str(axis).lower()]
+    if width is not None or not found:
+        return []
+    return [
+        f"axis {', '.join(found)}: if it is the networks' width, name it (--width {found[0]}): then the width is a "
+        "baseline, and measures that order networks as their width does are marked"
+    ]
+
+
+def errors_behind(frame: pd.DataFrame, target: str, has_part: Collection[object]) -> tuple[str | None, str]:
+    """The column of test errors where nobody named one, and what is said of it.
+
+    Returns:
+        `test_error` where the table has such fractions and they have no other part, else None.
+    """
+    name = "test_error"
+    if name in frame.columns and name not in has_part:
+        found = quantity(frame[name], name, frame.attrs.get("numbers"))
+        values = found.values[np.isfinite(found.values)]
+        if not found.unreadable and len(values) == len(frame) and ((values >= 0) & (values <= 1)).all():
+            return name, f"the size of the test noise is that of the column {name}"
+    return None, (
+        f"the size of the test noise is that of a test error of {target}, as if the training error were 0; "
+        "--test-error names the column of test errors"
+    )

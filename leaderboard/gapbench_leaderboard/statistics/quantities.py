@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
@@ -38,6 +38,23 @@ class Quantity:
     def empty(self) -> int:
         """Cells that are empty or NaN."""
         return int(np.isnan(self.values).sum()) - len(self.words) - len(self.unreadable)
+
+    def at(self, places: NDArray[np.intp] | None) -> Quantity:
+        """The same with the rows that it names counted in a table that these rows are a part of.
+
+        Returns:
+            Unchanged without `places`, shape (rows,).
+        """
+        if places is None:
+            return self
+        return replace(
+            self,
+            words=tuple((int(places[row]), word) for row, word in self.words),
+            unreadable=tuple((int(places[row]), cell) for row, cell in self.unreadable),
+            merged=None
+            if self.merged is None
+            else (int(places[self.merged[0]]), int(places[self.merged[1]])),
+        )
 
     def complaint(self, column: object, style: NumberFormat | None = None) -> str:
         """Where and what the first cell is that cannot be read; the empty text if there is none."""

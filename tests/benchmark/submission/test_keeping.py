@@ -14,8 +14,10 @@ from gapbench import GapbenchError
 from gapbench.cli import cli
 from gapbench.runs.entries import load_entries, write_entry
 from gapbench.runs.entry import EntryPopulation, Verification
+from gapbench.submission.comparing import compared
 from gapbench.submission.keeping import listed, put_back, rename, withdraw
 from gapbench.submission.submitting import submit
+from gapbench_leaderboard.statistics import kendall_tau
 
 pytestmark = pytest.mark.slow  # the population starts processes
 
@@ -128,6 +130,70 @@ def test_the_same_source_under_two_names_is_noticed(entered, run_folder, hosts, 
     assert "is on the board as a_norm" in told.output
 
 
+def test_versions_of_an_entry_are_compared(entered, run_folder, hosts, tmp_path):
+    """The second version adds 1 to the norm on some networks and fails on others: everything is counted."""
+    file = tmp_path / "mine.py"
+    changed = BENIGN["a_norm"].replace("return honest(context)", CHANGED)
+    assert changed != BENIGN["a_norm"]
+    file.write_text(changed)
+    submit(file, run_folder, name="a_norm", authors="M. M.", hosts=hosts, unsandboxed=bool(WALLS))
+    found = compared(run_folder, "a_norm")
+    assert (found.first.label, found.second.label) == ("a_norm v2", "a_norm")
+    run = gapbench.open_run(run_folder)
+    rows = run.measurements[run.measurements["status"] == "ok"].pivot(
+        index="cell", columns="proxy", values="value"
+    )
+    new, old = rows["a_norm v2"], rows["a_norm"]
+    both = new.notna() & old.notna()
+    assert (found.networks, found.both, found.equal) == (12, both.sum(), (new == old).sum())
+    assert 0 < found.equal < found.both < 12
+    assert found.second.statuses == {"ok": 12}
+    assert found.first.statuses["not_applicable"] == 12 - found.both
+    gap = run.rankable().set_index("cell").assign(new=new, old=old)
+    taus = [kendall_tau(part["new"], part["old"]) for _, part in gap[gap["new"].notna()].groupby("task")]
+    assert found.alike == pytest.approx(sum(taus) / len(taus), abs=1e-12)
+    scores = run.scores(targets=("gap",))
+    scores = scores[scores["family"] == ""].set_index(["task", "proxy", "estimator"])["value"]
+    assert found.first.tau == scores["", "a_norm v2", "tau"]
+    assert found.difference == -scores["", "a_norm", "tau_minus:a_norm v2"]
+    assert found.p == pytest.approx(scores["", "a_norm", "tau_minus_p:a_norm v2"], nan_ok=True)
+    assert found.low <= found.difference <= found.high
+    assert any(text.startswith("another source") for text in found.changed)
+    assert "authors: N. N. -> M. M." in found.changed
+    turned = compared(run_folder, "a_norm", "a_norm v2")
+    assert (turned.difference, turned.low, turned.high) == (-found.difference, -found.high, -found.low)
+    printed = call("entries", run_folder, "--compare", "a_norm").output
+    assert printed.splitlines()[1].split()[:2] == ["a_norm", "v2"]
+    assert f"{found.both} networks have a value of both, {found.equal} of them the same" in printed
+    document = json.loads(call("entries", run_folder, "--compare", "a_norm", "--json").output)
+    assert document["difference"] == found.difference
+
+
+CHANGED = """value = honest(context)
+    width = len(context.parameters[0])
+    if width == 32:
+        raise gapbench.NotApplicable("too wide")
+    return value + 1.0 * (width == 8)"""
+
+
+def test_an_entry_is_compared_with_any_row_of_the_board(entered, run_folder):
+    found = compared(run_folder, "a_norm", "param_norm")
+    assert (found.both, found.equal, found.changed) == (12, 12, ())
+    assert (found.alike, found.difference) == (1.0, 0.0)
+    assert not found.told_apart
+    printed = call("entries", run_folder, "--compare", "a_norm", "--with", "param_norm").output
+    assert "they cannot be told apart" in printed or "not known" in printed
+    for arguments, words in (
+        (["--compare", "a_norm"], "has no other version on this run; --compare a_norm --with OTHER"),
+        (["--compare", "b_norm"], "has no row 'b_norm'. Did you mean 'a_norm'"),
+        (["--compare", "a_norm", "--with", "a_norm"], "are the same row"),
+        (["--with", "a_norm"], "--with says what to --compare an entry with"),
+    ):
+        with pytest.raises(GapbenchError) as error:
+            cli.main(["entries", str(run_folder), *arguments], standalone_mode=False)
+        assert words in str(error.value)
+
+
 def test_that_it_was_verified_is_said(entered, run_folder, tmp_path):
     found = Verification(
         outcome="confirmed",
@@ -167,7 +233,7 @@ def test_an_entry_of_other_weights_is_marked(entered, run_folder):
         (["--rename", "a_norm", " x"], "1 to 64 printable characters"),
         (
             ["--rename", "a_norm", "a_norm", "--withdraw", "a_norm"],
-            "one of --withdraw, --put-back and --rename",
+            "one of --withdraw, --put-back, --rename and --compare",
         ),
         (["--withdraw", "entries/x.json"], "is a file: give the entry's name"),
     ],
