@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from gapbench.population.jobs import Setup
     from gapbench.population.plan import Cell
     from gapbench.population.progress import Progress
+    from gapbench.runs.scoring_time import ScoringTime
 
 CUDA_WORKERS = 4
 STACKS = ("exact", "any", "off")
@@ -85,6 +86,7 @@ def run(
         retry_failed=retry_failed,
         repeats=repeats,
         progress=progress,
+        scored=progress is not None,
     )
     return _opened(folder, problems, board)
 
@@ -100,6 +102,7 @@ def brought_up_to_date(
     retry_failed: bool = False,
     repeats: int = 1,
     progress: Progress | None = None,
+    scored: bool = False,
 ) -> list[str]:
     """Train and measure what the run of `setup` does not have yet of a plan.
 
@@ -113,6 +116,7 @@ def brought_up_to_date(
         retry_failed: repeat what has failed.
         repeats: how often every proxy is measured, 1 or 2.
         progress: hears of every result.
+        scored: whether the caller scores the run when it is done: the time left then counts it.
 
     Returns:
         What could not be done, in words.
@@ -136,6 +140,7 @@ def brought_up_to_date(
         store.set_meta(f"environment {time.time():.6f}", environment(setup.device))
         shown = progress or Silent()
         shown.about(suite.axes)
+        scoring = _scoring(suite, plan[:limit], requests) if scored else None
         driver = Driver(
             store,
             setup,
@@ -145,10 +150,35 @@ def brought_up_to_date(
             retry_failed,
             repeats,
             others=plan[limit:] if limit is not None else (),
+            afterwards=scoring.predicted if scoring is not None else lambda: 0.0,
         )
-        outcome = driver.bring_up_to_date(workers)
+        try:
+            outcome = driver.bring_up_to_date(workers)
+        finally:
+            if scoring is not None:
+                scoring.wait()
         store.set_meta("population", identity_in(store).as_dict())
     return outcome.problems
+
+
+def _scoring(suite: Suite, cells: Sequence[Cell], requests: Sequence[ProxyRequest]) -> ScoringTime:
+    """What scoring these networks will take."""
+    from gapbench.runs.scoring_time import ScoringTime
+    from gapbench.runs.tables import axis_values
+
+    others = [axis for axis in suite.axes if axis != "width"]
+    networks = [
+        axis_values(cell.description, others)
+        | {
+            "cell": cell.key,
+            "task": cell.configuration.task,
+            "family": cell.configuration.family,
+            "width": cell.configuration.width,
+        }
+        for cell in cells
+    ]
+    noisy = any(row.get("label_noise") for row in networks)
+    return ScoringTime(networks, suite.axes, len(requests), 4 if noisy else 3)
 
 
 def worker_count(workers: int | None, device: str) -> int:

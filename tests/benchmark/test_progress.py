@@ -16,9 +16,10 @@ from gapbench.commands import progress as module
 from gapbench.commands.progress import Bars, Plain, line_of
 from gapbench.commands.time_table import time_table
 from gapbench.population.progress import Silent
-from gapbench.runs.records import TrainedCell
+from gapbench.runs.records import StoredMeasurement, TrainedCell
 from gapbench.runs.store import Store
 from gapbench_base.durations import duration
+from gapbench_base.errors import GapbenchError
 
 
 @pytest.fixture(scope="module")
@@ -61,6 +62,19 @@ def test_the_log_has_the_same_lines_and_is_appended_to(ran):
     assert "trained before" not in again.output
     assert "Where the time went" not in again.output
     assert "Ranked by tau" in again.output
+
+
+def test_a_verbose_run_says_every_measurement(capsys):
+    shown = module.progress(verbose=True)
+    assert isinstance(shown, Plain)
+    shown.begin(1, 0, 2, 0)
+    common = {"measurement": "k", "cell": "abc", "proxy": "p", "description": "{}"}
+    shown.measured(StoredMeasurement(label="p", status="ok", value=1.5, seconds=0.25, **common))
+    shown.measured(StoredMeasurement(label="q", status="not_applicable", reason="why", seconds=0.5, **common))
+    said = capsys.readouterr().out.splitlines()[1:]
+    assert said == ["    1/2  p on abc: 1.5  0.25 s", "    2/2  q on abc: not applicable  0.50 s"]
+    with pytest.raises(GapbenchError, match="opposites"):
+        module.progress(quiet=True, verbose=True)
 
 
 def test_where_the_time_went_is_what_the_run_recorded(ran):

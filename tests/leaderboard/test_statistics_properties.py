@@ -19,6 +19,7 @@ from gapbench_leaderboard.statistics import (
     robust_sign_error,
     spearman,
 )
+from gapbench_leaderboard.statistics.configurations import group_codes
 from gapbench_leaderboard.statistics.granulated import (
     cell_mean,
     cell_mean_error,
@@ -378,3 +379,12 @@ def test_where_all_pairs_agree_the_error_is_zero_to_the_last_digit(
     for chosen in [*([axis] for axis in used), used]:
         if chosen:
             assert cell_mean_error(order, sign * order, chosen) == 0.0
+
+
+@given(st.integers(0, 2**32 - 1), st.sampled_from([3, 10**4, 2**40, 2**62]))
+def test_groups_of_equal_rows_are_numbered_in_sorted_order(seed: int, largest: int) -> None:
+    """However large the codes: where one whole number cannot hold a row, rows are compared as they are."""
+    random = np.random.default_rng(seed)
+    codes = random.integers(-largest, largest, (20, 3))[random.integers(0, 20, 30)]
+    expected = np.unique(codes, axis=0, return_inverse=True)[1].reshape(-1)
+    np.testing.assert_array_equal(group_codes(codes), expected)

@@ -21,6 +21,7 @@ from gapbench.commands.completing import suites
 @click.option("--device", default="auto", type=click.Choice(["auto", "cpu", "cuda"]), show_default=True)
 @click.option("--workers", type=click.IntRange(min=1), help="Processes (default: one per core; 4 on CUDA).")
 @click.option("--quiet", is_flag=True, help="Say nothing of progress, only what fails and the result.")
+@click.option("--verbose", is_flag=True, help="A line for every network and every measurement, no bars.")
 @click.option("--log", type=click.Path(path_type=Path), help="Append progress to this file, in plain lines.")
 def pilot_command(
     suite: str,
@@ -30,6 +31,7 @@ def pilot_command(
     device: str,
     workers: int | None,
     quiet: bool,
+    verbose: bool,
     log: Path | None,
 ) -> None:
     """Train a small balanced part of SUITE and say what the whole would cost, keep and be able to decide.
@@ -41,7 +43,7 @@ def pilot_command(
     from gapbench.pilot.piloting import pilot
     from gapbench.pilot.words import report_text
 
-    with progress(quiet, log) as shown:
+    with progress(quiet, log, verbose) as shown:
         report, run = pilot(
             suite, networks, out, device=device, data_dir=data_dir, workers=workers, progress=shown
         )

@@ -51,8 +51,9 @@ def _short(value: object) -> str:
 class Plain:
     """One line for each finished network, and one at least every `SILENCE` seconds, to a stream."""
 
-    def __init__(self, stream: TextIO | None = None) -> None:
-        self.stream = stream
+    def __init__(self, stream: TextIO | None = None, verbose: bool = False) -> None:
+        """`verbose`: one line for each measurement, too."""
+        self.stream, self.verbose = stream, verbose
         self.cells = self.done = self.measurements = self.measured_count = 0
         self.axes: Sequence[str] = ()
         self.seconds: float | None = None
@@ -93,6 +94,11 @@ class Plain:
         self.measured_count += 1
         if record.status == "failed":
             self._say(f"{record.label} failed on {record.cell}: {record.reason}")
+        elif self.verbose:
+            value = record.status.replace("_", " ") if record.value is None else f"{record.value:.6g}"
+            seconds = "" if record.seconds is None else f"  {record.seconds:.2f} s"
+            count = f"{self.measured_count}/{self.measurements}"
+            self._say(f"    {count}  {record.label} on {record.cell}: {value}{seconds}")
 
     def left(self, seconds: float | None) -> None:
         """Say how far it is, if nothing was said for a while."""
@@ -247,13 +253,21 @@ class Both:
             one.message(text)
 
 
-def progress(quiet: bool = False, log: Path | None = None) -> Plain | Bars | Quiet | Both:
+def progress(
+    quiet: bool = False, log: Path | None = None, verbose: bool = False
+) -> Plain | Bars | Quiet | Both:
     """Bars on a terminal, else plain lines, or neither if `quiet`; the lines also at the end of the file `log`.
 
+    `verbose`: plain lines in any case, one for each measurement, too.
+
     Raises:
-        GapbenchError: the file cannot be written.
+        GapbenchError: the file cannot be written, or both `quiet` and `verbose`.
     """
-    shown: Plain | Bars | Quiet = Quiet() if quiet else Bars() if sys.stdout.isatty() else Plain()
+    if quiet and verbose:
+        raise GapbenchError("--quiet and --verbose are opposites: give one.")
+    shown: Plain | Bars | Quiet = (
+        Quiet() if quiet else Bars() if sys.stdout.isatty() and not verbose else Plain(verbose=verbose)
+    )
     if log is None:
         return shown
     try:
@@ -261,7 +275,7 @@ def progress(quiet: bool = False, log: Path | None = None) -> Plain | Bars | Qui
         stream = log.open("a", encoding="utf-8")
     except OSError as error:
         raise GapbenchError(f"--log {log}: {error.strerror or error}.") from None
-    return Both(shown, Plain(stream))
+    return Both(shown, Plain(stream, verbose))
 
 
 if TYPE_CHECKING:

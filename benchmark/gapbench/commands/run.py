@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     help="Only say what it would take: time, memory and disk, by task and family. Trains a few networks for it.",
 )
 @click.option("--quiet", is_flag=True, help="Say nothing of progress, only what fails and the result.")
+@click.option("--verbose", is_flag=True, help="A line for every network and every measurement, no bars.")
 @click.option("--log", type=click.Path(path_type=Path), help="Append progress to this file, in plain lines.")
 def run_command(
     suite: str,
@@ -53,6 +54,7 @@ def run_command(
     stacks: str | None,
     dry_run: bool,
     quiet: bool,
+    verbose: bool,
     log: Path | None,
 ) -> None:
     """Train, measure, score and build the board of SUITE: a name, a TOML file, or the folder of a run.
@@ -67,7 +69,7 @@ def run_command(
     if dry_run:
         from gapbench.pilot.estimating import estimate, estimate_text
 
-        with progress(quiet, log) as shown:
+        with progress(quiet, log, verbose) as shown:
             found = estimate(
                 suite,
                 out,
@@ -82,7 +84,7 @@ def run_command(
             )
         click.echo("\n" + estimate_text(found))
         return
-    with progress(quiet, log) as shown:
+    with progress(quiet, log, verbose) as shown:
         result = run(
             suite,
             out,
@@ -131,6 +133,7 @@ def _too_few(result: Run) -> None:
 
 def finish(result: object) -> None:
     """Score, print the ranking, build the board, and end with the exit code that the results deserve."""
+    from gapbench.commands.scoring import scored_with_progress
     from gapbench.runs.run import Run
     from gapbench_leaderboard.board import ranking_text
     from gapbench_leaderboard.board.doubts import doubts_of
@@ -143,11 +146,12 @@ def finish(result: object) -> None:
     for note in result.notes():
         click.echo(f"Note: {note}")
     if int(counts.get("converged", 0)) >= 2 and len(result.measurements):
-        scores = result.scores()
-        page = result.build_board(scores)
+        scores = scored_with_progress(result)
+        decision = result.decision(scores)
+        page = result.build_board(scores, decision)
         click.echo("")
         click.echo(ranking_text(scores, baselines=result.baselines(), doubts=doubts_of(result.measurements)))
-        click.echo("\n" + decision_text(result.decision(scores)))
+        click.echo("\n" + decision_text(decision))
         click.echo(f"\nBoard: {page} (and board.md, scores.csv, population.csv, measurements.csv beside it)")
     else:
         _too_few(result)

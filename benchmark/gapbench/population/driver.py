@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -84,14 +84,20 @@ class Driver:
         retry_failed: bool = False,
         repeats: int = 1,
         others: Sequence[Cell] = (),
+        afterwards: Callable[[], float] = lambda: 0.0,
     ):
-        """`others` are not trained or measured now, but their weight files are checked where they have some."""
+        """What is done where, and who hears of it.
+
+        `afterwards` says what the caller will need when all is done, in seconds. `others` are not trained or
+        measured now, but their weight files are checked where they have some.
+        """
         self.store, self.setup, self.progress = store, setup, progress
         self.cells = {cell.key: cell for cell in cells}
         self.others = {cell.key: cell for cell in others}
         self.requests = tuple(requests)
         self.retry_failed = retry_failed
         self.repeats = repeats
+        self.afterwards = afterwards
         self.outcome = Outcome()
         self.deaths: Counter[str] = Counter()
         self.measuring: dict[str, str] = {}  # cell -> measurement under way
@@ -160,6 +166,8 @@ class Driver:
             pool.serve(self._handle)
             self._measure_with_siblings(last)
             pool.serve(self._handle)
+        if self.told:
+            self.progress.left(self.afterwards() or None)
         return self.outcome
 
     def _measure_with_siblings(self, wanted: dict[str, list[Wanted]]) -> None:
@@ -211,7 +219,8 @@ class Driver:
         self._take(event)
         if now - self.told >= 1.0:
             self.told = now
-            self.progress.left(self.left.seconds(now))
+            seconds = self.left.seconds(now)
+            self.progress.left(None if seconds is None else seconds + self.afterwards())
 
     def _take(self, event: WorkerEvent) -> None:
         if event.kind == "disk_full":

@@ -157,8 +157,10 @@ class Run:
         own = {r.label: self.known.proxy(r.proxy).higher_means for r in self.proxies}
         return own | {entry.label: entry.higher_means for entry in self.entries}
 
-    def build_board(self, scores: pd.DataFrame | None = None) -> Path:
-        """Write `board/` afresh; returns the page."""
+    def build_board(
+        self, scores: pd.DataFrame | None = None, decision: PopulationDecision | None = None
+    ) -> Path:
+        """Write `board/` afresh, with what was computed before if it is given; returns the page."""
         from gapbench.runs.belonging import strangers
         from gapbench.runs.entries import board_entry
         from gapbench_leaderboard.board import build
@@ -199,7 +201,7 @@ class Run:
             entries=entries,
             notes=self.notes(),
             audit=self._audit(),
-            decision=self.decision(scores),
+            decision=self.decision(scores) if decision is None else decision,
         )
         return self.folder / "board" / "index.html"
 

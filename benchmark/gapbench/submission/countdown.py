@@ -13,18 +13,19 @@ SILENCE = 10.0  # seconds between two lines, at least
 class Countdown:
     """Tells, every few seconds, how many of `total` networks are measured and about how long the others take.
 
-    They come in random order, so that those behind tell of those ahead.
+    They come in random order, so that those behind tell of those ahead. What comes after them (`afterwards`, in
+    seconds) counts as left, too.
     """
 
-    def __init__(self, total: int, say: Callable[[str], None]):
-        self.total, self.say = total, say
+    def __init__(self, total: int, say: Callable[[str], None], afterwards: Callable[[], float] = lambda: 0.0):
+        self.total, self.say, self.afterwards = total, say, afterwards
         self.began = self.last = time.monotonic()
 
     def done(self, count: int) -> None:
         """So many are."""
-        now = time.monotonic()
+        now, after = time.monotonic(), self.afterwards()
         if now - self.last < SILENCE or count >= self.total:
             return
         self.last = now
-        left = (now - self.began) / count * (self.total - count)
+        left = (now - self.began) / count * (self.total - count) + after
         self.say(f"{count}/{self.total} networks measured, about {duration(left)} left")

@@ -42,9 +42,9 @@ def draft_entry(
     """The entry, not yet written, and the scores of the whole board with it."""
     from gapbench.runs.environment import environment
     from gapbench.runs.run import open_run
+    from gapbench.runs.scoring_time import scored
     from gapbench_base.version import __version__
 
-    say("Scoring.")
     identity = population.identity.as_dict() | {"networks": len(population.members)}
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     draft = Entry(
@@ -78,7 +78,7 @@ def draft_entry(
     )
     run = open_run(population.folder, drafts=[draft])
     rows = run.measurements[run.measurements["proxy"] == request.label]
-    scores = run.scores()
+    scores = scored(run, say)
     own = scores[scores["proxy"] == request.label]
     checksums = {member.key: member.sha256 for member in population.members}
     entry = replace(

@@ -110,6 +110,8 @@ def _on_same(
     hosts: Sequence[Host] | None,
 ) -> Verification:
     from gapbench.runs.environment import usable_cores
+    from gapbench.runs.run import open_run
+    from gapbench.runs.scoring_time import scoring_of
 
     safe = sandboxed(unsandboxed)
     population = open_population(run, data_dir)
@@ -134,12 +136,14 @@ def _on_same(
     differing = []
     with fleet:
         tasks = [task_for(population, member, entry.seed) for member in population.members]
-        countdown = Countdown(len(tasks), say)
+        scoring = scoring_of(open_run(run))
+        countdown = Countdown(len(tasks), say, scoring.predicted)
         for count, (task, answer) in enumerate(fleet.measure(tasks), start=1):
             countdown.done(count)
             text = disagreement(entry.values.get(task.name), answer.measurement)
             if text:
                 differing.append(f"network {task.name}: {text}")
+        scoring.wait()
     examples = sorted(differing)[:5]
     text = f"all {len(population.members)} values agree within their stated errors"
     if differing:
@@ -267,6 +271,7 @@ def _keep(found: Verification, entry: Entry, run: Path, by: str, say: Say) -> Ve
     """Write the outcome into the run's own entry and rebuild the board, if the entry is the run's own."""
     from gapbench.runs.lock import sole_driver
     from gapbench.runs.run import open_run
+    from gapbench.runs.scoring_time import scored
     from gapbench_base.version import __version__
 
     record = replace(
@@ -281,5 +286,6 @@ def _keep(found: Verification, entry: Entry, run: Path, by: str, say: Say) -> Ve
         return Verified(record, False)
     with sole_driver(run):
         write_entry(run, replace(own[0], verifications=(*own[0].verifications, record)))
-        say(f"Board: {open_run(run).build_board()}")
+        opened = open_run(run)
+        say(f"Board: {opened.build_board(scored(opened, say))}")
     return Verified(record, True)

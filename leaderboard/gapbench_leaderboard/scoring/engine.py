@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -37,12 +38,14 @@ def score(
         studies.sampling(scope)
     data = ScoringData(target, studies, CeilingTable(studies, settings), settings, tables, every, competing)
     makers = row_makers()
+    tell = _Told(len(every) + sum(maker.of_all is not None for maker in makers), settings.said)
 
     def one(proxy: str) -> Rows:
         own = Rows(target)
         for maker in makers:
             if (make := maker.of_proxy) is not None:
                 own.extend([rows_made(maker, target, partial(_of_one, make, data, proxy))])
+        tell.more()
         return own
 
     rows = Rows(target)
@@ -54,7 +57,22 @@ def score(
         for maker in makers:
             if (make := maker.of_all) is not None:
                 rows.extend([rows_made(maker, target, partial(_of_all, make, data))])
+                tell.more()
     return rows
+
+
+class _Told:
+    """Counts what is done, from any thread, and says which share of all it is."""
+
+    def __init__(self, parts: int, said: Callable[[float], None] | None):
+        self.parts, self.said, self.done, self.lock = parts, said, 0, threading.Lock()
+
+    def more(self) -> None:
+        """One part more is done."""
+        with self.lock:
+            self.done += 1
+            if self.said is not None:
+                self.said(self.done / self.parts)
 
 
 def _of_one(make: ForEachProxy, data: ScoringData, proxy: str, rows: Rows) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import pandas as pd
 
@@ -44,6 +45,7 @@ def score_population(
     workers: int | None = None,
     noise_slopes: Mapping[str, Mapping[str, float]] | None = None,
     test_groups: Mapping[str, object] | None = None,
+    progress: Callable[[float], None] | None = None,
 ) -> pd.DataFrame:
     """Score every proxy by every target.
 
@@ -84,6 +86,7 @@ def score_population(
         test_groups: for cells whose test examples are not independent, the image that each of them shows, whole
             numbers of shape (test_size,). Images are then resampled, each with all its examples.
         ranked_status: statuses of the networks that are ranked.
+        progress: hears, between 0 and 1, which share is done.
 
     Returns:
         The long form: `task`, `family`, `target`, `proxy`, `estimator`, `value`, `low`, `high`, `models`. An
@@ -111,7 +114,7 @@ def score_population(
     repeats = measured(population, second, sorted(map(str, second["proxy"].unique())), higher_means)
     tables = Tables(population, first, values, axes, ranked_status, problem)
     frames = []
-    for target in targets:
+    for number, target in enumerate(targets):
         found = []
         for study in studies(
             population,
@@ -130,9 +133,15 @@ def score_population(
             made = study.with_proxies(baselines_of(study, seed))
             found.append(replace(made, noise=noise, test_size=test_size))
         competing = [proxy for proxy in proxies if proxy not in set(map(str, baselines))]
-        rows = score(StudySet.of(found, replicates, seed), proxies, target, tables, settings, competing)
+        said = None if progress is None else partial(_of_target, progress, number, len(targets))
+        own = replace(settings, said=said)
+        rows = score(StudySet.of(found, replicates, seed), proxies, target, tables, own, competing)
         frames.append(rows.frame())
     return pd.concat(frames, ignore_index=True)
+
+
+def _of_target(progress: Callable[[float], None], number: int, targets: int, share: float) -> None:
+    progress((number + share) / targets)
 
 
 def ranking(

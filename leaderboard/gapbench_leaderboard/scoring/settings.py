@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 
@@ -17,6 +18,8 @@ class Settings:
     """For incremental information and transport."""
     seed: int = 0
     workers: int = 1
+    said: Callable[[float], None] | None = None
+    """Hears, between 0 and 1, how much of one target is done."""
 
     def __post_init__(self) -> None:
         for name in ("replicates", "pair_replicates", "prediction_replicates"):

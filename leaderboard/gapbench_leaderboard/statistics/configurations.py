@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -12,6 +13,8 @@ from numpy.typing import NDArray
 
 from gapbench_base.errors import TableError as TableError
 from gapbench_leaderboard.statistics.quantities import levels, quantity
+
+_LARGE = 2**62
 
 
 @dataclass(frozen=True)
@@ -88,7 +91,21 @@ def group_codes(codes: NDArray[np.int64]) -> NDArray[np.int64]:
     """Number of the group of equal rows that each row of `codes`, shape (rows, axes), belongs to."""
     if codes.shape[1] == 0:
         return np.zeros(len(codes), dtype=np.int64)
-    return np.unique(codes, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)
+    return np.unique(_as_one(codes), axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)
+
+
+def _as_one(codes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The rows as whole numbers in the same order, which sort far faster; unchanged where these are too large."""
+    if not len(codes):
+        return codes
+    least = codes.min(axis=0)
+    sizes = [int(high) - int(low) + 1 for low, high in zip(least, codes.max(axis=0))]
+    if math.prod(sizes) >= _LARGE:
+        return codes
+    found = np.zeros(len(codes), dtype=np.int64)
+    for position, size in enumerate(sizes):
+        found = found * size + (codes[:, position] - least[position])
+    return found
 
 
 def gather(frame: pd.DataFrame, measure: str, target: str, axes: Sequence[str]) -> Configurations:

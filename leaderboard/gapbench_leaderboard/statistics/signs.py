@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special, stats
+from scipy import special
 
 FEW_SIGNS = 30
 """Below so many pairs a coefficient has the exact interval."""
@@ -132,8 +132,8 @@ def exact_interval(
     """Interval of Clopper and Pearson for a coefficient within [-reach, reach]; never of width 0."""
     agreeing, others = _counts(value, disjoint, reach)
     tail = (1 - level) / 2
-    low = stats.beta.ppf(tail, agreeing, others + 1) if agreeing > 0 else 0.0
-    high = stats.beta.ppf(1 - tail, agreeing + 1, others) if others > 0 else 1.0
+    low = special.betaincinv(agreeing, others + 1, tail) if agreeing > 0 else 0.0
+    high = special.betaincinv(agreeing + 1, others, 1 - tail) if others > 0 else 1.0
     return reach * (2 * float(low) - 1), reach * (2 * float(high) - 1)
 
 

@@ -1,0 +1,46 @@
+"""Scores with how far they are: a bar on a terminal, lines elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from gapbench_base.durations import duration
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from gapbench.runs.run import Run
+
+
+def scored_with_progress(result: Run) -> pd.DataFrame:
+    """The scores of a run."""
+    from gapbench.runs.scoring_time import scored
+
+    if not sys.stdout.isatty():
+        return scored(result, click.echo)
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.table import Column
+
+    from gapbench.commands.one_line import OneLine
+
+    bars = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=8),
+        TextColumn("{task.percentage:.0f} %"),
+        TimeElapsedColumn(),
+        OneLine("last", table_column=Column(no_wrap=True, ratio=1)),
+        expand=True,
+    )
+    began = time.monotonic()
+    with bars:
+        task = bars.add_task("scoring", total=1.0, last="")
+
+        def said(share: float) -> None:
+            left = (time.monotonic() - began) * (1 - share) / share
+            bars.update(task, completed=share, last=f"{duration(left)} left" if share < 1 else "")
+
+        return result.scores(progress=said)

@@ -1,0 +1,130 @@
+"""How long scoring takes: told while it lasts, and predicted while networks are still trained."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from gapbench_base.durations import duration
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from gapbench.runs.run import Run
+
+SILENCE = 10.0  # seconds between two lines
+TRIED = 60
+"""Networks of the trial, the first of the plan, which are of all tasks and families."""
+PROXIES = 3
+"""Proxies of the trial."""
+OF_EACH = 0.09
+"""What a further proxy costs, of what these three cost (`performance/scoring_time.py`, in `compact`)."""
+GROWTH = 0.57
+"""The power of the number of networks by which scoring grows, up to a thousand (likewise)."""
+
+
+def scored(run: Run, say: Callable[[str], None], **options: Any) -> pd.DataFrame:
+    """The scores of a run, with a line at least every ten seconds.
+
+    Args:
+        run: whose scores.
+        say: hears how far it is.
+        options: of `Run.scores`.
+
+    Returns:
+        The scores.
+    """
+    proxies = run.measurements["proxy"].nunique()
+    say(f"Scoring {proxies} proxies on {len(run.rankable())} networks.")
+    began = last = time.monotonic()
+
+    def progress(share: float) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if now - last >= SILENCE and 0 < share < 1:
+            last = now
+            say(f"scored {share:.0%}, about {duration((now - began) * (1 - share) / share)} left")
+
+    return run.scores(progress=progress, **options)
+
+
+def scoring_of(run: Run, more: int = 0) -> ScoringTime:
+    """A prediction for a run that has its networks, with so many proxies more than it has."""
+    networks = run.rankable()
+    columns = list(dict.fromkeys(["cell", "task", "family", "width", *run.suite.axes]))
+    rows = networks[networks["status"] == "converged"][columns].to_dict("records")
+    noisy = "gap_noisy" in networks.columns
+    proxies = int(run.measurements["proxy"].nunique()) + more
+    return ScoringTime(
+        [{str(k): v for k, v in row.items()} for row in rows], run.suite.axes, proxies, 4 if noisy else 3
+    )
+
+
+class ScoringTime:
+    """Predicts the seconds of scoring by a trial in a thread of its own, on numbers drawn for the same networks."""
+
+    def __init__(
+        self, networks: Sequence[Mapping[str, object]], axes: Sequence[str], proxies: int, targets: int
+    ):
+        """`networks`: of each that there will be `cell`, `task`, `family`, `width` and its axes."""
+        self._seconds = 0.0
+        arguments = (list(networks[:TRIED]), tuple(axes), len(networks), proxies, targets)
+        self._thread = threading.Thread(target=self._try, args=arguments, daemon=True)
+
+    def predicted(self) -> float:
+        """The seconds; 0 before the trial has ended, which the first call begins."""
+        if self._thread.ident is None:
+            self._thread.start()
+        return self._seconds
+
+    def wait(self) -> None:
+        """Wait for the trial to end, if it has begun: it must not outlive the work that it is about."""
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def _try(
+        self,
+        tried: Sequence[Mapping[str, object]],
+        axes: Sequence[str],
+        networks: int,
+        proxies: int,
+        targets: int,
+    ) -> None:
+        try:
+            population = _drawn(tried)
+            _score(population.iloc[:4], axes)  # what is done only once: imports, compiled code
+            began = time.thread_time()
+            _score(population, axes)
+            once = time.thread_time() - began
+        except Exception:  # a prediction must not end a run
+            return
+        grown = (max(networks, 1) / max(len(tried), 1)) ** GROWTH
+        self._seconds = once * grown * targets * max(0.5, 1 + OF_EACH * (proxies - PROXIES))
+
+
+def _drawn(networks: Sequence[Mapping[str, object]]) -> pd.DataFrame:
+    """The networks with outcomes drawn at random."""
+    import numpy as np
+    import pandas as pd
+
+    table = pd.DataFrame(list(networks)).assign(status="converged", test_size=1000)
+    error = np.random.default_rng(0).random(len(table))
+    return table.assign(gap=error, test_error=error, parameters=1000.0 * table["width"])
+
+
+def _score(population: pd.DataFrame, axes: Sequence[str]) -> None:
+    import numpy as np
+    import pandas as pd
+
+    from gapbench_leaderboard.scores import score_population
+
+    random = np.random.default_rng(1)
+    population = population.reset_index(drop=True)
+    parts = [
+        pd.DataFrame({"cell": population["cell"], "proxy": f"p{k}", "value": random.random(len(population))})
+        for k in range(PROXIES)
+    ]
+    measurements = pd.concat(parts, ignore_index=True).assign(status="ok")
+    score_population(population, measurements, axes=list(axes), workers=1)

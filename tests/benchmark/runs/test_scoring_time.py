@@ -1,0 +1,81 @@
+"""How long scoring takes: said while it lasts, and predicted before."""
+
+import pandas as pd
+import pytest
+
+import gapbench
+from gapbench.runs import scoring_time as module
+from gapbench.runs.scoring_time import ScoringTime, scored, scoring_of
+
+pytestmark = pytest.mark.slow  # the population starts processes
+
+
+def test_scoring_says_how_far_it_is_and_gives_the_same_scores(trained, monkeypatch):
+    run, said, clock = gapbench.open_run(trained), [], [0.0]
+
+    def monotonic():
+        clock[0] += 1.0
+        return clock[0]
+
+    plain = run.scores(targets=("gap", "test_error"))
+    monkeypatch.setattr(module.time, "monotonic", monotonic)
+    found = scored(run, said.append, targets=("gap", "test_error"))
+    pd.testing.assert_frame_equal(found, plain)
+    assert said[0] == f"Scoring {run.measurements['proxy'].nunique()} proxies on 12 networks."
+    assert said[1].startswith("scored ")
+    assert said[1].endswith(" left")
+
+
+def test_shares_grow_to_one(trained):
+    shares = []
+    gapbench.open_run(trained).scores(targets=("gap", "test_error"), progress=shares.append)
+    assert shares == sorted(shares)
+    assert 0 < shares[0] < 0.2
+    assert shares[-1] == 1
+    assert 0.5 in shares  # one of two targets
+
+
+def test_a_prediction_begins_when_it_is_asked_for_and_grows_with_targets_networks_and_proxies(
+    trained, monkeypatch
+):
+    """The trial itself takes 2 s here, by a clock that a test can read."""
+    monkeypatch.setattr(module, "_score", lambda population, axes: spent.append(2.0 * (len(population) > 4)))
+    spent = []
+    monkeypatch.setattr(module.time, "thread_time", lambda: sum(spent))
+    networks = [
+        {"cell": str(k), "task": "t", "family": "f", "width": 1.0 + k, "learning_rate": 0.1}
+        for k in range(240)
+    ]
+
+    def predicted(count, proxies, targets):
+        prediction = ScoringTime(networks[:count], ("width", "learning_rate"), proxies, targets)
+        assert not spent or prediction._seconds == 0
+        assert prediction.predicted() == 0 or prediction._thread.ident is not None
+        prediction.wait()
+        return prediction.predicted()
+
+    assert predicted(60, 3, 1) == pytest.approx(2.0)
+    assert predicted(60, 3, 3) == pytest.approx(6.0)
+    assert predicted(60, 13, 1) == pytest.approx(2.0 * (1 + 10 * module.OF_EACH))
+    assert predicted(240, 3, 1) == pytest.approx(2.0 * 4**module.GROWTH)
+    never = ScoringTime(networks, ("width",), 3, 1)
+    never.wait()
+    assert never._thread.ident is None
+
+
+def test_the_trial_scores_the_networks_of_the_run(trained):
+    prediction = scoring_of(gapbench.open_run(trained), more=1)
+    prediction.predicted()
+    prediction.wait()
+    assert prediction.predicted() > 0
+
+
+def test_a_trial_that_fails_predicts_nothing(monkeypatch):
+    def fails(*_):
+        raise ValueError
+
+    monkeypatch.setattr(module, "_score", fails)
+    prediction = ScoringTime([{"cell": "a", "task": "t", "family": "f", "width": 1.0}], ("width",), 3, 1)
+    prediction.predicted()
+    prediction.wait()
+    assert prediction.predicted() == 0
