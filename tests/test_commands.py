@@ -103,8 +103,17 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copy(entry, folder / "entry.json")
     random = np.random.default_rng(0)
     rows = pd.DataFrame({"a": np.repeat([1, 2, 3], 12), "b": np.tile([0.1, 0.2], 18)})
-    rows["gap"] = rows["a"] + 0.1 * random.standard_normal(36)
-    rows["measure"] = rows["gap"] + random.standard_normal(36)
+    rows["width"], rows["lr"], rows["seed"] = 16 * 2 ** rows["a"], rows["b"] / 10, np.arange(36) % 12 // 2
+    rows["augmentation"] = np.where(rows["seed"] % 2, "flip", "none")
+    rows["family"], rows["parameters"] = np.where(rows["seed"] > 2, "mlp", "cnn"), rows["width"] ** 2
+    rows["train_error"] = 0.01 * random.random(36)
+    rows["gap"] = 0.1 * rows["a"] + 0.02 * random.standard_normal(36)
+    rows["test_error"], rows["status"] = (
+        rows["gap"] + rows["train_error"],
+        np.where(rows.index % 9, "ok", "diverged"),
+    )
+    for measure in ("measure", "sharpness", "margin"):
+        rows[measure] = rows["gap"] + 0.2 * random.standard_normal(36)
     rows.to_csv(folder / "TABLE.csv", index=False)
     return folder
 

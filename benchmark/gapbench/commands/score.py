@@ -204,6 +204,8 @@ def _made_with() -> str:
     said = []
     for parameter in score_command.params:
         value = given.get(parameter.name or "")
+        if parameter.name in ("board", "output", "as_json", "threads"):
+            continue  # they change no number
         if isinstance(parameter, click.Option) and value != parameter.get_default(
             click.get_current_context()
         ):

@@ -67,7 +67,7 @@ def page_columns(
     """The columns in their order.
 
     Args:
-        scored: the estimators that the board's scores have.
+        scored: the estimators that the board's scores have; what they lack has no column.
         entries: the board's entries; columns of what none of them has are left out.
         within: what strata have in common beside problem and family.
 
@@ -79,7 +79,7 @@ def page_columns(
     shown = {
         estimator.name: _column(estimator)
         for estimator in estimators(PAGE)
-        if not estimator.optional or estimator.name in scored
+        if estimator.name in (RANK, HEADLINE, *scored)
     }
     order = {estimator.name: estimator.order for estimator in estimators(PAGE)}
     lead = [shown.pop(RANK), PROXY, BAR, shown.pop(HEADLINE)]

@@ -114,20 +114,10 @@ def score_population(
     repeats = measured(population, second, sorted(map(str, second["proxy"].unique())), higher_means)
     tables = Tables(population, first, values, axes, ranked_status, problem)
     frames = []
+    about = (axes, ranked_status, strata, given, seed_column or "", problem)
     for number, target in enumerate(targets):
         found = []
-        for study in studies(
-            population,
-            values,
-            repeats,
-            target,
-            axes,
-            ranked_status,
-            strata,
-            given,
-            seed_column or "",
-            problem,
-        ):
+        for study in studies(population, values, repeats, target, *about):
             slopes = (noise_slopes or {}).get(target)
             noise, test_size = noise_of(study, correctness, slopes, test_groups)
             made = study.with_proxies(baselines_of(study, seed))

@@ -67,10 +67,10 @@ def score_table(
         problem: those of the axes that change the data learned from (training size, label noise, data seed): only
             networks that agree on them are compared by the headline and by all that stands beside it but the pooled
             coefficients. Not guessed: where an axis is called so and is not named, a note says that it can be.
-        strata: columns of the within-stratum tau and the Simpson flag; without it the axis, if there is a
-            single one. Every axis is held fixed by itself in any case (`tau_within:<axis>`).
+        strata: columns of the within-stratum tau and the Simpson flag; without it the width, if it is named, or the
+            axis, if there is a single one. Every axis is held fixed by itself in any case (`tau_within:<axis>`).
         given: columns held fixed by partial tau. Pairs match on a column of words or of values that recur (see
-            `exactly`) if they are equal; on any other if they differ by at most 0.2 standard deviations of its
+            `held_fixed`) if they are equal; on any other if they differ by at most 0.2 standard deviations of its
             values, or of their logarithms where all are positive. A note says which.
         higher_means: "worse" (the default) or "better" for each measure.
         test_error: column of test errors, for the size of the test noise; without it the column `test_error`, if
@@ -92,8 +92,8 @@ def score_table(
         TableError: for missing columns, duplicated configuration and seed, text in numeric columns, no
             measures or axes, a measure that is the target or has the name of a row that the scorer adds.
     """
-    if strata is None and len(axes) == 1 and not isinstance(axes, str):
-        strata = list(axes)
+    if strata is None and not isinstance(axes, str):
+        strata = [width] if width is not None else list(axes) if len(axes) == 1 else None
     check_names(frame, measures, target, axes, seed_column, test_size, strata, given, test_error)
     check_problem(problem, axes)
     columns = (*(strata or ()),), tuple(dict.fromkeys(given or ())), tuple(problem)
