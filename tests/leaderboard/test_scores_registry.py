@@ -179,7 +179,8 @@ def test_columns_marks_and_maps_keep_their_order() -> None:
     def in_order(known: list[str], found: list[str]) -> bool:
         return [name for name in found if name in known] == known
 
-    columns = page_columns({"repeatability"}, [{"audit": [1], "invariances": ["x"]}])
+    every = {estimator.name for estimator in estimators()}
+    columns = page_columns(every, [{"audit": [1], "invariances": ["x"]}])
     keys = [
         "rank",
         "proxy",
@@ -198,6 +199,8 @@ def test_columns_marks_and_maps_keep_their_order() -> None:
     assert in_order(marks, [mark["name"] for mark in page_marks()])
     assert in_order(list("Suwcdpna"), list(meanings()))
     assert all(column["about"] for column in columns)
+    few = [column["key"] for column in page_columns({"tau_within"}, [])]
+    assert few == ["rank", "proxy", "bar", "tau", "within", "models"]  # nothing that the scores lack
 
 
 def maker(make, plugin=True):

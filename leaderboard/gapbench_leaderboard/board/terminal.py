@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import textwrap
 import unicodedata
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
-from rich.cells import cell_len
+from rich.cells import cell_len, chop_cells
 
 from gapbench_leaderboard.board.doubts import Doubts
 from gapbench_leaderboard.board.leading import leading_text
@@ -95,9 +94,15 @@ def _best(names: Sequence[str]) -> list[str]:
 
 
 def _wrapped(text: str) -> list[str]:
-    return textwrap.wrap(
-        text, MOST_COLUMNS, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
-    )
+    """Words on lines that fit; words that do not fit on one are broken."""
+    lines: list[str] = []
+    for word in text.split():
+        for part in chop_cells(word, MOST_COLUMNS - 2):
+            if lines and cell_len(lines[-1]) + 1 + cell_len(part) <= MOST_COLUMNS:
+                lines[-1] += f" {part}"
+            else:
+                lines.append(f"  {part}" if lines else part)
+    return lines
 
 
 def _notes(columns: Sequence[Estimator]) -> list[str]:
