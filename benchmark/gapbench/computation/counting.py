@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
 from gapbench.computation.multiaffine import BATCH_NORM, LINEAR, PIECEWISE
 from gapbench.computation.tracing import FACTORIES, Node, Ref, Trace
@@ -19,14 +18,9 @@ ELEMENTWISE = (
     | BATCH_NORM
     | frozenset(
         "mul div true_divide pow where masked_fill index index_put copy prelu _prelu_kernel native_layer_norm "
-        "native_group_norm _fused_rms_norm addcmul lerp _trilinear maximum minimum softplus sigmoid tanh exp".split()
+        "native_group_norm _fused_rms_norm _trilinear".split()
     )
 )
-
-
-def _require_seen(trace: Trace) -> None:
-    if trace.hidden:
-        raise NotDefined("memory is aliased in a way that hides the data flow")
 
 
 def _dependent(trace: Trace) -> set[int]:
@@ -38,20 +32,26 @@ def _dependent(trace: Trace) -> set[int]:
     return found
 
 
-def _steps(trace: Trace, dependent: set[int]) -> Iterator[Node]:
-    """Operators on the way from the input to the output; those with several results once.
+def _steps(trace: Trace, dependent: set[int]) -> list[Node]:
+    """Operators on the way from the input to the output.
+
+    Returns:
+        The nodes, in order.
 
     Raises:
         NotDefined: an operator that hides what it does with its parameters.
     """
-    _require_seen(trace)
+    if trace.hidden:
+        raise NotDefined("memory is aliased in a way that hides the data flow")
+    found = []
     for node in trace.reachable():
         if node.kind != "op" or node.index not in dependent or node.op in FACTORIES:
             continue
         known = node.op in CONVOLUTIONS | MATRIX_PRODUCTS | LOOKUPS | ELEMENTWISE
         if not known and any(trace.made_of_parameters(i) for i in node.inputs if i not in dependent):
             raise NotDefined(f"what {node.op} does with its parameters is not seen")
-        yield node
+        found.append(node)
+    return found
 
 
 def _weight(node: Node, dependent: set[int]) -> int | None:
