@@ -27,8 +27,8 @@ from gapbench_base.errors import NotDefined
 # Copy entries, or fill with zero.
 SELECTIONS = BIJECTIVE | frozenset(
     "select slice unbind split split_with_sizes chunk unsafe_split unsafe_chunk narrow diagonal constant_pad_nd "
-    "expand repeat index index_select unfold im2col reflection_pad1d reflection_pad2d reflection_pad3d replication_pad1d "
-    "replication_pad2d replication_pad3d".split()
+    "expand repeat index index_select unfold im2col reflection_pad1d reflection_pad2d reflection_pad3d "
+    "replication_pad1d replication_pad2d replication_pad3d".split()
 )
 # Weighted sums with fixed weights, none negative.
 AVERAGES = frozenset(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from gapbench.proxies.registry import proxy
@@ -45,30 +46,36 @@ def input_jacobian_norm(context: Context) -> float:
     """
     from gapbench.curvature.input_gradients import squared_input_gradients
 
-    _, squares = squared_input_gradients(context.landscape, lambda outputs, _: outputs.flatten(1))
+    _, squares = squared_input_gradients(
+        context.landscape, lambda outputs, _: outputs.reshape(len(outputs), -1)
+    )
     return float(squares.sum(dim=1).mean())
 
 
 @proxy(
     "input_margin_distance", higher_means="better", reference="Elsayed et al. 2018; Natekar and Sharma 2020"
 )
-def input_margin_distance(context: Context) -> Estimate:
-    """Mean over examples of (f_y - f_j) / |grad_x (f_y - f_j)|_2, j the largest other class.
+def input_margin_distance(context: Context, *, quantile: float = 0.5) -> Estimate:
+    """A quantile over examples of (f_y - f_j) / |grad_x (f_y - f_j)|_2, j the largest other class.
 
-    To first order the distance to the decision boundary, negative on the wrong side. Larger values predict a
-    smaller gap. Not applicable to regression, maps and sequences of logits, to inputs that are whole numbers, where
-    examples meet, and where the gradient vanishes at an example.
+    To first order the distance to the decision boundary, negative on the wrong side, infinite where the gradient
+    vanishes; the median by default. Larger values predict a smaller gap. Not applicable to regression, maps and
+    sequences of logits, to inputs that are whole numbers, where examples meet, and where the quantile is infinite.
 
     Returns:
-        The mean, with the quartiles in the details.
+        The quantile, with linear interpolation.
 
     Raises:
         NotApplicable: there is no such distance.
+        ValueError: `quantile` is not between 0 and 1.
     """
     import torch
 
     from gapbench.curvature.input_gradients import squared_input_gradients
     from gapbench.proxies.predictions import classified
+
+    if isinstance(quantile, bool) or not 0.0 <= quantile <= 1.0:
+        raise ValueError(f"quantile = {quantile!r} must be between 0 and 1")
 
     def margins(outputs: Tensor, targets: Tensor) -> Tensor:
         logits, classes = classified(context, outputs, targets)
@@ -79,9 +86,11 @@ def input_margin_distance(context: Context) -> Estimate:
         return own - others.max(dim=1, keepdim=True).values
 
     values, squares = squared_input_gradients(context.landscape, margins)
-    flat = int((squares == 0).sum())
-    if flat:
-        raise NotApplicable(f"the gradient of the margin vanishes at {flat} of {len(values)} examples")
-    distances = (values / squares.sqrt())[:, 0]
-    at = torch.tensor([0.0, 0.25, 0.5, 0.75, 1.0], dtype=torch.float64, device=distances.device)
-    return Estimate(float(distances.mean()), details={"quartiles": torch.quantile(distances, at).tolist()})
+    found = torch.where(values == 0, 0.0, values / squares.sqrt())[:, 0].sort().values
+    place = float(quantile) * (len(found) - 1)
+    low, high = float(found[math.floor(place)]), float(found[math.ceil(place)])
+    value = low if low == high else low + (place - math.floor(place)) * (high - low)
+    vanishing = int((squares == 0).sum())
+    if not math.isfinite(value):
+        raise NotApplicable(f"the gradient of the margin vanishes at {vanishing} examples")
+    return Estimate(value, details={"quantile": float(quantile), "vanishing": vanishing})

@@ -19,10 +19,15 @@ def recorded(context: Context) -> Trace:
     Returns:
         The trace.
     """
+    from gapbench.computation.padding import FunctionalPadding
     from gapbench.computation.tracing import trace
 
-    example = context.inputs[:2] if len(context.inputs) > 1 else context.inputs.repeat_interleave(2, dim=0)
-    return context.shared("trace of two examples", lambda: trace(context.model, example))
+    def compute() -> Trace:
+        inputs = context.inputs
+        with FunctionalPadding():
+            return trace(context.model, inputs[:2] if len(inputs) > 1 else inputs.repeat_interleave(2, dim=0))
+
+    return context.shared("trace of two examples", compute)
 
 
 @proxy("train_size", higher_means="better", reference="control")
@@ -35,9 +40,9 @@ def train_size(context: Context) -> float:
 def depth(context: Context) -> float:
     """The most linear layers on one path from input to output.
 
-    Convolutions and products with a weight count, normalisations, factors of single units and shortcuts do not;
-    the product of queries and keys is none. Larger values predict a larger gap. Not applicable where
-    one operator hides whole layers (LSTM).
+    Convolutions and products with a weight count, normalisations, factors of single units and shortcuts do not; the
+    product of queries and keys is none; each step of a recurrent layer is one. Larger values predict a larger gap.
+    Not applicable where one operator hides whole layers (LSTM).
 
     Returns:
         The number of layers.
