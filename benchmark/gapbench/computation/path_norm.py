@@ -1,8 +1,9 @@
 """The path norm: the sum over all paths through a network of the products of squared weights along them.
 
 It is one evaluation of the recorded computation on ones with every weight and bias squared. Batch normalisation is
-folded in, and shifts of one unit that follow each other are one bias, so that rescaling units changes nothing. What
-has no parameter stays as it is: averages average, maxima are maxima.
+folded in, and shifts of one unit that follow each other are one bias, so that rescaling units changes nothing;
+where branches are added each keeps its own. What has no parameter stays as it is: averages average, maxima are
+maxima.
 """
 
 from __future__ import annotations

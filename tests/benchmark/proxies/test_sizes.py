@@ -153,7 +153,9 @@ def test_vc_bound_in_closed_form():
 
 def test_vc_bound_of_the_images_of_pgdl():
     """32 x 32 images: d + 2 d ln(22 d 32^2) sum |W|, as PGDL's baseline has it."""
-    network = nn.Sequential(nn.Conv2d(3, 2, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(2, 3))
+    network = nn.Sequential(
+        nn.Conv2d(3, 2, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(2, 3)
+    )
     expected = 2 + 2 * 2 * math.log(22 * 2 * 32**2) * (54 + 6)
     assert measured("vc_dimension_bound", network, (3, 32, 32)).value == pytest.approx(expected, rel=1e-14)
 
