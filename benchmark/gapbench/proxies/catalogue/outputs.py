@@ -141,7 +141,7 @@ def calibration_error(context: Context, *, bins: int = 15) -> Estimate:
     return Estimate(float(difference.abs().sum()) / len(targets), details={"sizes": sizes.tolist()})
 
 
-@proxy("brier_score", reference="Brier 1950")
+@proxy("brier_score", reference="Brier score: squared error of the predicted probabilities")
 def brier_score(context: Context) -> float:
     """Mean over the training set of sum_c (p_c - [c = y])^2, between 0 and 2.
 
