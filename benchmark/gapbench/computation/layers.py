@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -176,6 +177,7 @@ class Layers:
         reference = None if reference is None else _scaled(alpha * reference, reference_scale)
         positions = self._copies(math.prod(node.shape[:-1]))
         log, inputs = self.stretches.log(value), None
+        kernel = weight if reference is None else weight - reference
         if positions == 1 and not self.stretches.bijective(value):
             selection = self.stretches.selection(value)
             factors = None
@@ -190,7 +192,7 @@ class Layers:
                 weight = merged_columns(weight, source)
                 reference = None if reference is None else merged_columns(reference, source)
                 log, inputs = value.log_root, selection.units // self.examples
-        layer = dense_map(self._name(right, node), weight, reference, positions, inputs)
+        layer = dense_map(self._name(right, node), weight, reference, positions, inputs, kernel)
         return self._add(layer, log)
 
     def _product(self, node: Node, value: Value, factors: tuple[int, int], alpha: float) -> float:
@@ -299,11 +301,10 @@ def _for_one_row(factor: Tensor, node: Node) -> Tensor:
 
 def _repeated(layer: LinearMap, copies: int) -> LinearMap:
     """The same layer at `copies` independent positions."""
-    return LinearMap(
-        layer.name,
-        layer.kind,
-        layer.sigma,
-        layer.norm_2_1 * copies,
-        layer.inputs * copies,
-        layer.outputs * copies,
+    return replace(
+        layer,
+        norm_2_1=layer.norm_2_1 * copies,
+        frobenius=layer.frobenius * math.sqrt(copies),
+        inputs=layer.inputs * copies,
+        outputs=layer.outputs * copies,
     )

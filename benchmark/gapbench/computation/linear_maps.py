@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -21,21 +21,44 @@ MAX_PRODUCTS = 400
 DENSE_SIDE = 2048
 
 
+@dataclass(frozen=True, eq=False)
+class Kernel:
+    """A layer's weight less the reference's, as its parameters give it with batch normalisation folded in.
+
+    float64, of the parameter's shape: (out, in) or (out, in / groups, ...), transposed convolutions (in, out /
+    groups, ...). `operator` computes the largest singular value of the full map that it makes.
+    """
+
+    weight: Tensor
+    operator: Callable[[], float]
+
+    @property
+    def frobenius(self) -> float:
+        """The Euclidean norm of its entries."""
+        return float(torch.linalg.vector_norm(self.weight))
+
+    def reshaped_norm(self) -> float:
+        """The largest singular value of the matrix with the first axis against all others."""
+        return float(torch.linalg.matrix_norm(self.weight.reshape(len(self.weight), -1), 2))
+
+
 @dataclass(frozen=True)
 class LinearMap:
     """One layer: name, `kind` (dense, convolution, diagonal, product), and its norms.
 
     `sigma` is the largest singular value, `norm_2_1` = ||A^T - M^T||_{2,1}, the sum over output units of the
-    2-norm of their incoming weights less the reference's. `inputs` and `outputs` count units (channels x
-    positions).
+    2-norm of their incoming weights less the reference's, `frobenius` = ||A - M||_F of the whole map. `inputs` and
+    `outputs` count units (channels x positions). A diagonal map has no kernel.
     """
 
     name: str
     kind: str
     sigma: float
     norm_2_1: float
+    frobenius: float
     inputs: int
     outputs: int
+    kernel: Kernel | None = field(default=None, repr=False, compare=False)
 
 
 def operator_norm(
@@ -67,19 +90,46 @@ def operator_norm(
 
 
 def dense_map(
-    name: str, weight: Tensor, reference: Tensor | None, positions: int, inputs: int | None = None
+    name: str,
+    weight: Tensor,
+    reference: Tensor | None,
+    positions: int,
+    inputs: int | None = None,
+    kernel: Tensor | None = None,
 ) -> LinearMap:
-    """`weight` (out, in) at each of `positions` independent positions; `inputs` units, if not in * positions."""
+    """`weight` (out, in) at each of `positions` independent positions; `inputs` units, if not in * positions.
+
+    `kernel`: the weight less the reference's before anything but batch normalisation was folded into it.
+
+    Returns:
+        The map with its norms, and those of its difference from `reference`.
+    """
     weight = weight.double()
-    if min(weight.shape) <= DENSE_SIDE:
-        sigma = float(torch.linalg.matrix_norm(weight, 2))
-    else:
-        sigma = operator_norm(lambda x: weight @ x, (weight.shape[1],), weight)
+    sigma = _matrix_norm(weight)
     difference = weight if reference is None else weight - reference.double()
-    rows = float(torch.linalg.vector_norm(difference, dim=1).sum())
+    rows = torch.linalg.vector_norm(difference, dim=1)
     outputs, columns = weight.shape
     inputs = columns * positions if inputs is None else inputs
-    return LinearMap(name, "dense", sigma, rows * positions, inputs, outputs * positions)
+    return LinearMap(
+        name,
+        "dense",
+        sigma,
+        float(rows.sum()) * positions,
+        float(torch.linalg.vector_norm(rows)) * math.sqrt(positions),
+        inputs,
+        outputs * positions,
+        Kernel(
+            difference if kernel is None else kernel,
+            lambda: sigma if reference is None else _matrix_norm(difference),
+        ),
+    )
+
+
+def _matrix_norm(weight: Tensor) -> float:
+    """The largest singular value of a matrix."""
+    if min(weight.shape) <= DENSE_SIDE:
+        return float(torch.linalg.matrix_norm(weight, 2))
+    return operator_norm(lambda x: weight @ x, (weight.shape[1],), weight)
 
 
 def merged_columns(weight: Tensor, source: Tensor) -> Tensor:
@@ -112,35 +162,51 @@ def bilinear_map(
     difference = weight if reference is None else weight - reference.double()
     source = shape if before is None else before.shape
 
-    def whole(x: Tensor) -> Tensor:
-        return apply(x if before is None else before.apply(x), weight)
+    def whole(x: Tensor, by: Tensor) -> Tensor:
+        return apply(x if before is None else before.apply(x), by)
 
-    sigma = operator_norm(whole, source, weight)
+    sigma = operator_norm(lambda x: whole(x, weight), source, weight)
     if before is not None and before.rows is not None:
-        norm, outputs = before.rows(difference)
+        norm, squares, outputs = before.rows(difference)
     else:
         ones = torch.ones(source, dtype=torch.float64, device=weight.device)
-        squared = apply(ones if before is None else before.apply(ones).pow(2), difference.pow(2))
-        norm, outputs = float(squared.clamp_min(0).sqrt().sum()), squared.numel()
-    return LinearMap(name, kind, sigma, norm / examples, math.prod(source) // examples, outputs // examples)
+        squared = apply(ones if before is None else before.apply(ones).pow(2), difference.pow(2)).clamp_min(0)
+        norm, squares, outputs = float(squared.sqrt().sum()), float(squared.sum()), squared.numel()
+    return LinearMap(
+        name,
+        kind,
+        sigma,
+        norm / examples,
+        math.sqrt(squares / examples),
+        math.prod(source) // examples,
+        outputs // examples,
+        Kernel(
+            difference,
+            lambda: (
+                sigma
+                if reference is None
+                else operator_norm(lambda x: whole(x, difference), source, difference)
+            ),
+        ),
+    )
 
 
 @dataclass(frozen=True)
 class Before:
     """A selection before a layer: it takes `shape`.
 
-    `rows`, given the weight, returns the (2,1) norm and the number of output units of the whole, for all examples
-    together.
+    `rows`, given the weight, returns the (2,1) norm, the squared Frobenius norm and the number of output units of
+    the whole, for all examples together.
     """
 
     shape: tuple[int, ...]
     apply: Callable[[Tensor], Tensor]
-    rows: Callable[[Tensor], tuple[float, int]] | None = None
+    rows: Callable[[Tensor], tuple[float, float, int]] | None = None
 
 
 def rows_after_selection(
     plane: Tensor, convolve: Callable[[Tensor, Tensor], Tensor], weight: Tensor, examples: int
-) -> tuple[float, int]:
+) -> tuple[float, float, int]:
     """A convolution whose input channels are filled alike: position p from `plane[p]`.
 
     Output positions fall into few classes by which taps see the same source; the weights of those add up.
@@ -152,7 +218,7 @@ def rows_after_selection(
         examples: by which the result is multiplied.
 
     Returns:
-        The (2,1) norm and the number of units.
+        The (2,1) norm, the squared Frobenius norm and the number of units.
     """
     kernel = weight.shape[2:]
     taps = math.prod(kernel)
@@ -162,11 +228,13 @@ def rows_after_selection(
     for tap in reversed(range(taps)):
         first = torch.where((seen == seen[tap]) & (seen != 0), tap + 1, first)
     classes, sizes = torch.unique(first, dim=1, return_counts=True)
-    flat, total = weight.double().flatten(2), 0.0
+    flat, total, squares = weight.double().flatten(2), 0.0, 0.0
     for target, size in zip(classes.T, sizes.tolist()):
         merged = flat.new_zeros(*flat.shape[:2], taps + 1).index_add(2, target, flat)[..., 1:]
-        total += size * float(torch.linalg.vector_norm(merged.flatten(1), dim=1).sum())
-    return total * examples, seen.shape[1] * len(weight) * examples
+        rows = torch.linalg.vector_norm(merged.flatten(1), dim=1)
+        total += size * float(rows.sum())
+        squares += size * float(rows.pow(2).sum())
+    return total * examples, squares * examples, seen.shape[1] * len(weight) * examples
 
 
 def diagonal_map(
@@ -182,5 +250,6 @@ def diagonal_map(
     diagonal = diagonal.double()
     difference = diagonal if reference is None else diagonal - reference.double()
     norm = float(difference.abs().broadcast_to(shape).sum())
+    squares = float(difference.pow(2).broadcast_to(shape).sum())
     gain = float(diagonal.pow(2).broadcast_to(shape).sum_to_size(source).max()) ** 0.5
-    return LinearMap(name, "diagonal", gain, norm, math.prod(source), math.prod(shape))
+    return LinearMap(name, "diagonal", gain, norm, math.sqrt(squares), math.prod(source), math.prod(shape))

@@ -330,16 +330,16 @@ class Context:
         Returns:
             The composition. `NotApplicable` is raised where the network has no useful Lipschitz constant.
         """
-        key = f"composition_{reference}"
-        if key not in self._cache:
+
+        def composed() -> Composition | NotApplicable:
             initial = self.normalised_initial[0] if reference == "initial" else None
             example = self.inputs[:2] if len(self.inputs) > 1 else self.inputs.repeat_interleave(2, dim=0)
             try:
-                self._cache[key] = compose(self.model, example, initial)
+                return compose(self.model, example, initial)
             except NoLipschitzConstant as error:
-                self._cache[key] = NotApplicable(str(error))
-        found = self._cache[key]
+                return NotApplicable(str(error))
+
+        found = self.shared(f"composition, {reference}", composed)
         if isinstance(found, NotApplicable):
             raise found
-        assert isinstance(found, Composition)
         return found

@@ -173,6 +173,57 @@ SOURCES = (
         ),
         doi="10.1007/BFb0066647",
     ),
+    Source(
+        "Neyshabur et al. 2015",
+        "inproceedings",
+        "Neyshabur, Behnam and Tomioka, Ryota and Srebro, Nathan",
+        "Norm-Based Capacity Control in Neural Networks",
+        2015,
+        (("booktitle", "Conference on Learning Theory"),),
+        "1503.00036",
+    ),
+    _paper(
+        "Liang et al. 2019",
+        "Liang, Tengyuan and Poggio, Tomaso and Rakhlin, Alexander and Stokes, James",
+        "{Fisher-Rao} Metric, Geometry, and Complexity of Neural Networks",
+        2019,
+        "International Conference on Artificial Intelligence and Statistics",
+        "1711.01530",
+    ),
+    _paper(
+        "Novak et al. 2018",
+        "Novak, Roman and Bahri, Yasaman and Abolafia, Daniel A. and Pennington, Jeffrey and "
+        "Sohl-Dickstein, Jascha",
+        "Sensitivity and Generalization in Neural Networks: an Empirical Study",
+        2018,
+        ICLR,
+        "1802.08760",
+    ),
+    _paper(
+        "Elsayed et al. 2018",
+        "Elsayed, Gamaleldin F. and Krishnan, Dilip and Mobahi, Hossein and Regan, Kevin and Bengio, Samy",
+        "Large Margin Deep Networks for Classification",
+        2018,
+        NEURIPS,
+        "1803.05598",
+    ),
+    _paper(
+        "Guo et al. 2017",
+        "Guo, Chuan and Pleiss, Geoff and Sun, Yu and Weinberger, Kilian Q.",
+        "On Calibration of Modern Neural Networks",
+        2017,
+        ICML,
+        "1706.04599",
+    ),
+    Source(
+        "Natekar and Sharma 2020",
+        "misc",
+        "Natekar, Parth and Sharma, Manik",
+        "Representation Based Complexity Measures for Predicting Generalization in Deep Learning",
+        2020,
+        (),
+        "2012.02775",
+    ),
 )
 """Those that the proxies of gapbench cite."""
 

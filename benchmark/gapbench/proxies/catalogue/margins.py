@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 MARGIN_QUANTILE = 0.10
 
 
-def _margin_scale(context: Context) -> float:
+def margin_scale(context: Context) -> float:
     """The 10th percentile of the training margins (linear interpolation); not applicable if not positive."""
     import torch
 
@@ -27,7 +27,7 @@ def _margin_scale(context: Context) -> float:
 @proxy("inverse_margin", reference="Jiang et al. 2020, eq. 22")
 def inverse_margin(context: Context) -> Estimate:
     """1 / gamma^2, gamma the 10th percentile of the training margins; not applicable unless gamma > 0."""
-    gamma = _margin_scale(context)
+    gamma = margin_scale(context)
     return Estimate(1.0 / gamma**2, details={"gamma": gamma})
 
 
@@ -59,7 +59,7 @@ def spectral_margin_bound(
         raise ValueError(f"reference = {reference!r} must be 'zero' or 'initial'")
     if gamma is not None and not gamma > 0:
         raise ValueError(f"gamma = {gamma!r} must be positive")
-    gamma = _margin_scale(context) if gamma is None else float(gamma)
+    gamma = margin_scale(context) if gamma is None else float(gamma)
     composition = context.composition(reference)
     layers = composition.layers
     if not layers:
