@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections import Counter
 from collections.abc import Callable
@@ -69,13 +70,28 @@ def _told(text: str | None) -> str:
     return "\n".join(lines[: sections[0]] if sections else lines).strip()
 
 
+@functools.cache
+def _measured() -> dict[str, set[str]]:
+    """Suite -> the proxies that its file names, none where all are measured. Networks are not enumerated for it."""
+    import tomllib
+    from importlib import resources
+
+    from gapbench.suites.suite import list_suites
+
+    found = {}
+    for suite in list_suites():
+        text = (resources.files("gapbench") / "suites" / f"{suite}.toml").read_text()
+        entries = tomllib.loads(text).get("measure", {}).get("proxies", [])
+        found[suite] = {entry if isinstance(entry, str) else entry["proxy"] for entry in entries}
+    return found
+
+
 def _proxy(name: str) -> Described:
     from gapbench.proxies.registry import proxy_entry
-    from gapbench.suites.suite import list_suites, load_suite
 
     entry = proxy_entry(name)
     better = entry.higher_means == "better"
-    used = [suite for suite in list_suites() if name in {r.proxy for r in load_suite(suite).proxies}]
+    used = [suite for suite, measured in _measured().items() if name in measured or not measured]
     facts: dict[str, object] = {
         "source": entry.reference or "-",
         "a larger value": f"predicts a {'smaller' if better else 'larger'} gap",
