@@ -30,10 +30,10 @@ PAGE = Path(__file__).resolve().parents[1] / "docs" / "terminals.md"
 ROWS = 24
 LEFT = re.compile(r"([\d.]+) (s|min|h) left")
 UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0}
-AFTER = 0.1
-"""Share of a command's time after which its predictions are judged."""
+JUDGED = (0.1, 0.25, 0.5, 0.75)
+"""Shares of a command's time at which what it says is left is compared with what was."""
 LEAST = 5.0
-"""Seconds before the end in which they are not: words are rounded, and starting the board takes its time."""
+"""Seconds that a command must take for that."""
 
 
 @dataclass(frozen=True)
@@ -87,12 +87,15 @@ def recorded(command: list[str], folder: Path, columns: int) -> list[Shot]:
     ]
 
 
-def worst_factor(shots: list[Shot]) -> float | None:
-    """By how much the time left was wrong at most, after the first tenth; None where none was told."""
+def judged(shots: list[Shot]) -> list[tuple[float, float, float]]:
+    """Share of the time, seconds that were said to be left, seconds that were; of the first told after each share."""
     end = shots[-1].at
-    told = [(shot.left, end - shot.at) for shot in shots[:-1] if AFTER * end <= shot.at <= end - LEAST]
-    factors = [max(left / rest, rest / left) for left, rest in told if left]
-    return max(factors) if factors else None
+    found = []
+    for share in JUDGED if end > LEAST else ():
+        told = [shot for shot in shots[:-1] if shot.at >= share * end and shot.left is not None]
+        if told and told[0].at < (share + 0.15) * end:
+            found.append((told[0].at / end, float(told[0].left or 0.0), end - told[0].at))
+    return found
 
 
 def shown(shots: list[Shot]) -> list[tuple[str, Shot]]:
@@ -112,9 +115,8 @@ def page(limit: int) -> str:
     lines = [
         "# What a terminal shows",
         "",
-        "Recorded by `scripts/record_terminals.py` from commands that ran then, in terminals of 80 and 50 columns. "
-        "Behind each command stands by which factor at most the time left that it showed was wrong, from the first "
-        f"tenth of its time until {LEAST:.0f} s before its end.",
+        "Recorded by `scripts/record_terminals.py` from commands that ran then, in terminals of 80 and 50 columns, on "
+        "two cores with nothing else to do. Below each command stands what it said was left of its time, and what was.",
     ]
     for columns in (80, 50):
         with tempfile.TemporaryDirectory() as place:
@@ -127,10 +129,11 @@ def page(limit: int) -> str:
                 "verify my_proxy --run runs/quick",
             ):
                 shots = recorded([gapbench, *words.split()], folder, columns)
-                factor = worst_factor(shots)
-                said = "" if factor is None else f", time left right within {factor:.2f}"
-                print(f"{columns} columns: {words}: {shots[-1].at:.0f} s{said}", flush=True)
-                lines += ["", f"## `gapbench {words}`, {columns} columns{said}"]
+                print(f"{columns} columns: {words}: {shots[-1].at:.0f} s {judged(shots)}", flush=True)
+                lines += ["", f"## `gapbench {words}`, {columns} columns"]
+                if told := judged(shots):
+                    lines += ["", "| of its time | said to be left | was left |", "|---|---|---|"]
+                    lines += [f"| {share:.0%} | {left:.0f} s | {was:.0f} s |" for share, left, was in told]
                 for name, shot in shown(shots):
                     text = "\n".join(shot.lines).strip("\n")
                     lines += ["", f"{name[0].upper()}{name[1:]}:", "", "```", *text.splitlines(), "```"]

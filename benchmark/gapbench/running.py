@@ -66,6 +66,8 @@ def run(
     if own is not None and out is None:
         out = own
     # a wrong name is said before torch is imported
+    if out is not None and Path(out).exists() and not Path(out).is_dir():
+        raise GapbenchError(f"--out {out} is a file: give a folder for the run.")
     chosen = suite_in(own, measures=proxies is None) if own is not None else load_suite(os.fspath(suite))
     from gapbench.runs.environment import choose_device
 

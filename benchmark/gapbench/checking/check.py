@@ -15,6 +15,7 @@ from gapbench.checking.printed import printed
 from gapbench.checking.report import FAIL, INFORMATION, Point, Report
 from gapbench.checking.trials import Bench
 from gapbench.proxies.results import Measurement
+from gapbench.runs.countdown import Countdown
 from gapbench.sandbox import bubblewrap
 from gapbench.sandbox.described import choose, options_with
 from gapbench.sandbox.fleet import Fleet
@@ -96,21 +97,27 @@ def check(
             points = [Point("loads", FAIL, str(error), "register exactly one proxy, or choose with --proxy")]
             return report(points, source.file_name)
         fleet.proxy, fleet.options = description["name"], chosen
-        evidence = _measure(fleet, prepared, loaded.violations, description["name"])
+        evidence = _measure(fleet, prepared, loaded.violations, description["name"], say)
         points += findings.judge(evidence)
         if evidence.audits is not None:
             points.append(evidence.audits)
         return report(points, description["name"], evidence)
 
 
-def _measure(fleet: Fleet, prepared: CheckPopulation, violations: tuple[str, ...], name: str) -> Evidence:
+def _measure(
+    fleet: Fleet, prepared: CheckPopulation, violations: tuple[str, ...], name: str, say: Say
+) -> Evidence:
     """All networks once on either side, in opposite orders; some with other seeds; the audit."""
     population = prepared.population
     ranked = [m for m in population.members if m.configuration.family in RANKED]
     forward = [(member.key, 0) for member in population.members]
+    further = [(member.key, seed) for member in ranked[::3] for seed in OTHER_SEEDS]
+    total = 2 * len(forward) + len(further) + len(prepared.audits)
+    say(f"Measuring {name} on {len(forward)} networks, {total} times in all.")
+    told = Countdown(total, say, what="measurements").more
     with (
-        Bench(fleet, prepared.packed, prepared.modules, disturbed=False) as here,
-        Bench(fleet, prepared.packed, prepared.modules, disturbed=True) as there,
+        Bench(fleet, prepared.packed, prepared.modules, disturbed=False, measured=told) as here,
+        Bench(fleet, prepared.packed, prepared.modules, disturbed=True, measured=told) as there,
         ThreadPoolExecutor(2) as pool,
     ):
         second = pool.submit(there.run, forward[::-1])
@@ -130,7 +137,7 @@ def _measure(fleet: Fleet, prepared: CheckPopulation, violations: tuple[str, ...
         valued = any(answer.measurement.value is not None for answer in first.values())
         if valued and not evidence.all_violations():
             audits = pool.submit(_audits, there, prepared)
-            more = here.run([(m.key, seed) for m in ranked[::3] for seed in OTHER_SEEDS])
+            more = here.run(further)
             evidence.first = {**first, **more}
             evidence.audits = audits.result()
         evidence.ended = here.ends + there.ends

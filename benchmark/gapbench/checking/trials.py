@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from gapbench.sandbox.fleet import Fleet
 from gapbench.sandbox.sandbox import Answer, Session
@@ -13,8 +13,17 @@ MOST_ENDS = 3
 class Bench:
     """One side of the comparison: sessions one after the other, undisturbed or disturbed."""
 
-    def __init__(self, fleet: Fleet, packed: Mapping[str, bytes], modules: Sequence[str], *, disturbed: bool):
-        self.fleet, self.packed, self.disturbed = fleet, packed, disturbed
+    def __init__(
+        self,
+        fleet: Fleet,
+        packed: Mapping[str, bytes],
+        modules: Sequence[str],
+        *,
+        disturbed: bool,
+        measured: Callable[[], None] = lambda: None,
+    ):
+        """`measured` hears of every answer."""
+        self.fleet, self.packed, self.disturbed, self._heard = fleet, packed, disturbed, measured
         self._modules = list(modules)
         self._largest = max(len(blob) for blob in packed.values())
         self._session: Session | None = None
@@ -39,6 +48,7 @@ class Bench:
         answer = self._session.measure(packed, seed)
         if not self._session.usable:
             self.ends += 1
+        self._heard()
         return answer
 
     def run(self, wanted: Sequence[tuple[str, int]]) -> dict[tuple[str, int], Answer]:

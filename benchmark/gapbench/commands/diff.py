@@ -21,10 +21,6 @@ def diff_command(before: Path, after: Path, as_json: bool) -> None:
     from gapbench_leaderboard.board.scores_file import population_of, read_scores, suite_of
 
     table = difference(read_scores(before), read_scores(after))
-    if as_json:
-        click.echo(json.dumps(plain(table.to_dict("records")), indent=2, allow_nan=False))
-    else:
-        click.echo(difference_text(table))
     populations = population_of(before), population_of(after)
     if None not in populations and populations[0] != populations[1]:
         click.echo(
@@ -39,3 +35,7 @@ def diff_command(before: Path, after: Path, as_json: bool) -> None:
             "other measurements",
             err=True,
         )
+    if as_json:
+        click.echo(json.dumps(plain(table.to_dict("records")), indent=2, allow_nan=False))
+    else:
+        click.echo(difference_text(table))

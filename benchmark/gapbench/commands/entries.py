@@ -62,16 +62,16 @@ def entries_command(
         _compare(run, compare, other or "", as_json)
         return
     if withdraw is not None:
-        entry = keeping.withdraw(run, withdraw)
+        entry = keeping.withdraw(run, withdraw, click.echo)
         click.echo(
             f"{entry.label} is off the board. To undo it: gapbench entries {run} --put-back {entry.id}"
         )
         return
     if put_back is not None:
-        click.echo(f"{keeping.put_back(run, put_back).label} is on the board again.")
+        click.echo(f"{keeping.put_back(run, put_back, click.echo).label} is on the board again.")
         return
     if rename is not None:
-        click.echo(f"{rename[0]} is now {keeping.rename(run, *rename).label}.")
+        click.echo(f"{rename[0]} is now {keeping.rename(run, *rename, click.echo).label}.")
         return
     found = keeping.listed(run)
     if as_json:
@@ -162,5 +162,8 @@ def _print(found: list[Listed]) -> None:
         day = (entry.submitted or "")[:10]
         line = f"{entry.label:<{width}}  {tau:<22}  {counts[entry.id]:>{wide}}  {day:<10}  {entry.authors or '-'}"
         click.echo(line + ("  (withdrawn)" if listed.withdrawn else ""))
+        changed = {k: v for k, v in entry.options.items() if v != entry.default_options.get(k)}
+        if changed:
+            click.echo(f"  options: {', '.join(f'{key}={value}' for key, value in changed.items())}")
         for remark in listed.remarks:
             click.echo(f"  {remark}")

@@ -23,6 +23,12 @@ from gapbench.commands.completing import proxies, runs
 @click.option("--out", type=click.Path(path_type=Path), help="Folder of the figures (default: RUN/figures).")
 def plot_command(run: Path, target: str, proxies: str | None, formats: str, out: Path | None) -> None:
     """Static figures of the board of the run in folder RUN, for papers. Needs matplotlib."""
+    from importlib.util import find_spec
+
+    from gapbench_base.errors import GapbenchError
+
+    if find_spec("matplotlib") is None:  # said before anything is read
+        raise GapbenchError("figures need matplotlib: pip install 'gapbench[plot]', or '.[plot]' in a clone")
     from gapbench.runs.run import open_run
     from gapbench_leaderboard.board.document import proxy_entries
     from gapbench_leaderboard.board.figures import figures

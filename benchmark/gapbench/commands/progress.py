@@ -140,6 +140,8 @@ class Bars:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        for task in self.bars.task_ids:
+            self.bars.update(task, last="")
         self.bars.stop()
 
     def about(self, axes: Sequence[str]) -> None:

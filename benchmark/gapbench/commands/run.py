@@ -133,7 +133,7 @@ def _too_few(result: Run) -> None:
 
 def finish(result: object) -> None:
     """Score, print the ranking, build the board, and end with the exit code that the results deserve."""
-    from gapbench.commands.scoring import scored_with_progress
+    from gapbench.commands.scoring import scored_with_progress, shown_columns
     from gapbench.runs.run import Run
     from gapbench_leaderboard.board import ranking_text
     from gapbench_leaderboard.board.doubts import doubts_of
@@ -150,8 +150,9 @@ def finish(result: object) -> None:
         decision = result.decision(scores)
         page = result.build_board(scores, decision)
         click.echo("")
-        click.echo(ranking_text(scores, baselines=result.baselines(), doubts=doubts_of(result.measurements)))
-        click.echo("\n" + decision_text(decision))
+        wide, known = shown_columns(), doubts_of(result.measurements)
+        click.echo(ranking_text(scores, baselines=result.baselines(), doubts=known, width=wide))
+        click.echo("\n" + decision_text(decision, wide))
         click.echo(f"\nBoard: {page} (and board.md, scores.csv, population.csv, measurements.csv beside it)")
     else:
         _too_few(result)

@@ -217,11 +217,12 @@ def _made_with() -> str:
 
 
 def _say(scores: pd.DataFrame, target: str, names: Sequence[str], board: Path | None) -> None:
+    from gapbench.commands.scoring import shown_columns
     from gapbench_leaderboard.board.table_text import NOT_SCORED, table_text
     from gapbench_leaderboard.scores import decision_text
 
     click.echo(table_text(scores, target, names))
-    click.echo("\n" + decision_text(scores.attrs["decision"]))
+    click.echo("\n" + decision_text(scores.attrs["decision"], shown_columns()))
     for note in scores.attrs["notes"]:
         if not note.startswith(NOT_SCORED):  # those stand below the measures
             click.echo(f"note: {note}", err=True)

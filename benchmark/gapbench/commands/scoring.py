@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import time
 from typing import TYPE_CHECKING
@@ -16,9 +17,18 @@ if TYPE_CHECKING:
     from gapbench.runs.run import Run
 
 
+EARLY = 0.15
+"""Share of the scoring before which nothing is said: the first proxies take what all share."""
+
+
+def shown_columns() -> int:
+    """How wide tables may be: as the terminal, or 100 columns where there is none."""
+    return shutil.get_terminal_size((100, 24)).columns if sys.stdout.isatty() else 100
+
+
 def scored_with_progress(result: Run) -> pd.DataFrame:
     """The scores of a run."""
-    from gapbench.runs.scoring_time import scored
+    from gapbench.runs.scoring_time import rest, scored
 
     if not sys.stdout.isatty():
         return scored(result, click.echo)
@@ -40,7 +50,9 @@ def scored_with_progress(result: Run) -> pd.DataFrame:
         task = bars.add_task("scoring", total=1.0, last="")
 
         def said(share: float) -> None:
-            left = (time.monotonic() - began) * (1 - share) / share
-            bars.update(task, completed=share, last=f"{duration(left)} left" if share < 1 else "")
+            told = f"{duration(rest(time.monotonic() - began, share))} left" if share >= EARLY else ""
+            bars.update(task, completed=share, last=told)
 
-        return result.scores(progress=said)
+        scores = result.scores(progress=said)
+        bars.update(task, last="")
+        return scores

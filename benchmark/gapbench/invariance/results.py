@@ -9,6 +9,8 @@ from gapbench.proxies.results import Measurement
 
 RELATIVE_TOLERANCE = 1e-4  # float64; larger than what an ascent's path differs by
 STANDARD_ERRORS = 4.0
+BLIND = 0.5
+"""Changes of up to this share of the value must be seen where a value is said to be unchanged."""
 
 
 @dataclass(frozen=True)
@@ -38,14 +40,14 @@ def unmeasured(before: Measurement) -> str:
     """Why a value cannot be audited at all; empty if it can."""
     if before.status == "ok" and before.value is not None:
         return ""
-    return f"the proxy itself is {before.status}: {before.reason}"
+    return f"the proxy itself is {before.status.replace('_', ' ')}: {before.reason}"
 
 
 def compared(kind: str, strength: float, before: Measurement, after: Measurement) -> AuditResult:
     """The verdict on one transformation; `before` has a value.
 
     A value counts as unchanged within a relative 1e-4, or within four standard errors of the difference where
-    the proxy states one.
+    the proxy states one; where these are more than half of the value, a difference within them says nothing.
 
     Returns:
         The result; its reason says how small a change could have been seen.
@@ -61,7 +63,10 @@ def compared(kind: str, strength: float, before: Measurement, after: Measurement
     unchanged = relative <= RELATIVE_TOLERANCE or difference <= spread
     notes = ["changes the loss"] if kind == "logit scale" else []
     if unchanged and relative > RELATIVE_TOLERANCE:
-        seen = f"{spread / size:.1g} of the value" if size > 0 else f"{spread:.1g}"
+        seen = f"{spread / size:.2g} x the value" if size > 0 else f"{spread:.1g}"
+        if spread > BLIND * size:
+            what = f"cannot be told: a change below {seen} is within its sampling error"
+            return not_applicable(kind, strength, what)
         notes.append(f"a change below {seen} is within its sampling error")
     verdict = "invariant" if unchanged else "not invariant"
     return AuditResult(kind, strength, relative, verdict, "; ".join(notes), before.value, after.value)

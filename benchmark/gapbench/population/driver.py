@@ -166,8 +166,6 @@ class Driver:
             pool.serve(self._handle)
             self._measure_with_siblings(last)
             pool.serve(self._handle)
-        if self.told:
-            self.progress.left(self.afterwards() or None)
         return self.outcome
 
     def _measure_with_siblings(self, wanted: dict[str, list[Wanted]]) -> None:

@@ -97,7 +97,8 @@ class TimeLeft:
             left += cost * (1.0 - self._measured[cell] / self._wanted[cell])
         passed, under_way = self._workers * (now - self._began), sum(now - t for t in self._last.values())
         rate = (passed - under_way) / self._stated if self._stated > 0 and passed > under_way else 1.0
-        return max(0.0, left * rate - under_way) / self._workers
+        least = 1.0 if train or measure else 0.0  # what is late is not done
+        return max(least, (left * rate - under_way) / self._workers)
 
     def _predicted(self, known: Mapping[str, float], wanted: Sequence[str]) -> dict[str, float] | None:
         """The costs of networks from those of others; None where nothing is known but something wanted."""

@@ -28,8 +28,7 @@ def sole_driver(run: Path) -> Iterator[None]:
             stream.seek(0)
             holder = stream.read().strip() or "unknown"
             raise GapbenchError(
-                f"Another gapbench process (pid {holder}) is working on {run}. Wait for it to end, or choose "
-                "another folder with --out."
+                f"Another gapbench process (pid {holder}) is working on {run}. Wait for it to end."
             ) from None
         stream.seek(0)
         stream.truncate()

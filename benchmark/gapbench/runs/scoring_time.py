@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from gapbench.runs.run import Run
 
 SILENCE = 10.0  # seconds between two lines
-TRIED = 60
+TRIED = 30
 """Networks of the trial, the first of the plan, which are of all tasks and families."""
 PROXIES = 3
 """Proxies of the trial."""
@@ -23,6 +23,10 @@ OF_EACH = 0.09
 """What a further proxy costs, of what these three cost (`performance/scoring_time.py`, in `compact`)."""
 GROWTH = 0.57
 """The power of the number of networks by which scoring grows, up to a thousand (likewise)."""
+TYPICAL = 3.0
+"""Seconds of the trial, as long as it has not ended."""
+REST = 1.2
+"""Scoring with what comes after it (what the population can decide, the files), of scoring alone."""
 
 
 def scored(run: Run, say: Callable[[str], None], **options: Any) -> pd.DataFrame:
@@ -45,7 +49,7 @@ def scored(run: Run, say: Callable[[str], None], **options: Any) -> pd.DataFrame
         now = time.monotonic()
         if now - last >= SILENCE and 0 < share < 1:
             last = now
-            say(f"scored {share:.0%}, about {duration((now - began) * (1 - share) / share)} left")
+            say(f"scored {share:.0%}, about {duration(rest(now - began, share))} left")
 
     return run.scores(progress=progress, **options)
 
@@ -62,6 +66,11 @@ def scoring_of(run: Run, more: int = 0) -> ScoringTime:
     )
 
 
+def rest(passed: float, share: float) -> float:
+    """Seconds until the board is there, where a share of the scoring took so many."""
+    return passed * (REST - share) / share
+
+
 class ScoringTime:
     """Predicts the seconds of scoring by a trial in a thread of its own, on numbers drawn for the same networks."""
 
@@ -69,39 +78,33 @@ class ScoringTime:
         self, networks: Sequence[Mapping[str, object]], axes: Sequence[str], proxies: int, targets: int
     ):
         """`networks`: of each that there will be `cell`, `task`, `family`, `width` and its axes."""
-        self._seconds = 0.0
-        arguments = (list(networks[:TRIED]), tuple(axes), len(networks), proxies, targets)
+        tried = list(networks[:TRIED])
+        grown = (max(len(networks), 1) / max(len(tried), 1)) ** GROWTH
+        self._times = grown * targets * max(0.5, 1 + OF_EACH * (proxies - PROXIES)) * REST
+        self._once = TYPICAL
+        arguments = (tried, tuple(axes))
         self._thread = threading.Thread(target=self._try, args=arguments, daemon=True)
 
     def predicted(self) -> float:
-        """The seconds; 0 before the trial has ended, which the first call begins."""
+        """The seconds; those of a typical machine before the trial has ended, which the first call begins."""
         if self._thread.ident is None:
             self._thread.start()
-        return self._seconds
+        return self._once * self._times
 
     def wait(self) -> None:
         """Wait for the trial to end, if it has begun: it must not outlive the work that it is about."""
         if self._thread.ident is not None:
             self._thread.join()
 
-    def _try(
-        self,
-        tried: Sequence[Mapping[str, object]],
-        axes: Sequence[str],
-        networks: int,
-        proxies: int,
-        targets: int,
-    ) -> None:
+    def _try(self, tried: Sequence[Mapping[str, object]], axes: Sequence[str]) -> None:
         try:
             population = _drawn(tried)
-            _score(population.iloc[:4], axes)  # what is done only once: imports, compiled code
+            _score(population.iloc[:4], axes)  # what is only done once: imports, compiled code
             began = time.thread_time()
             _score(population, axes)
-            once = time.thread_time() - began
         except Exception:  # a prediction must not end a run
             return
-        grown = (max(networks, 1) / max(len(tried), 1)) ** GROWTH
-        self._seconds = once * grown * targets * max(0.5, 1 + OF_EACH * (proxies - PROXIES))
+        self._once = time.thread_time() - began
 
 
 def _drawn(networks: Sequence[Mapping[str, object]]) -> pd.DataFrame:

@@ -90,8 +90,14 @@ class Host:
         except (TimeoutError, OSError):
             answer = b""
         if b"ready" not in answer:
+            late = self._process.poll() is None
             self._end()
-            raise GapbenchError(f"The process for proxies does not start: {self.said()}")
+            raise GapbenchError(
+                f"The process for proxies was not ready after {START_SECONDS:.0f} s: the machine is busy, or has "
+                "too little memory. Try again."
+                if late
+                else f"The process for proxies does not start: {self.said()}"
+            )
         self._ready = True
 
     def __exit__(

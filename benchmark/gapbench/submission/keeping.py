@@ -6,7 +6,7 @@ import dataclasses
 import json
 import os
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from gapbench.runs.entry import Entry
 from gapbench.submission.request import check_name
 from gapbench_base.errors import GapbenchError
 
+Say = Callable[[str], None]
 WITHDRAWN = "withdrawn"
 """The folder within that of the entries where withdrawn ones lie; nothing of them is lost."""
 
@@ -78,7 +79,7 @@ def same_as(entries: Sequence[Entry], entry: Entry) -> list[str]:
     return [other.label for other in entries if other.label != entry.label and _what(other) == _what(entry)]
 
 
-def withdraw(run: str | os.PathLike[str], wanted: str) -> Entry:
+def withdraw(run: str | os.PathLike[str], wanted: str, say: Say = lambda text: None) -> Entry:
     """Take an entry off the board. Its file moves to `entries/withdrawn`, its values stay in the run.
 
     Returns:
@@ -95,11 +96,11 @@ def withdraw(run: str | os.PathLike[str], wanted: str) -> Entry:
         place = entries_folder(folder) / WITHDRAWN
         place.mkdir(exist_ok=True)
         (entries_folder(folder) / f"{entry.id}.json").replace(place / f"{entry.id}.json")
-        _rebuild(folder)
+        _rebuild(folder, say)
     return entry
 
 
-def put_back(run: str | os.PathLike[str], wanted: str) -> Entry:
+def put_back(run: str | os.PathLike[str], wanted: str, say: Say = lambda text: None) -> Entry:
     """Put a withdrawn entry back on the board.
 
     Returns:
@@ -121,11 +122,11 @@ def put_back(run: str | os.PathLike[str], wanted: str) -> Entry:
             raise GapbenchError(f"The board has a row {entry.label!r} by now: rename that first.")
         place = entries_folder(folder) / WITHDRAWN
         (place / f"{entry.id}.json").replace(entries_folder(folder) / f"{entry.id}.json")
-        _rebuild(folder)
+        _rebuild(folder, say)
     return entry
 
 
-def rename(run: str | os.PathLike[str], wanted: str, name: str) -> Entry:
+def rename(run: str | os.PathLike[str], wanted: str, name: str, say: Say = lambda text: None) -> Entry:
     """Give an entry another name on the board; it is version 1 there, whatever it was under the old one.
 
     Killed in between, the same call completes it.
@@ -156,7 +157,7 @@ def rename(run: str | os.PathLike[str], wanted: str, name: str) -> Entry:
                 store.set_meta("submissions", kept)
         renamed = dataclasses.replace(entry, name=name, label=name, version=1)
         write_entry(folder, renamed)
-        _rebuild(folder)
+        _rebuild(folder, say)
     return renamed
 
 
@@ -174,7 +175,9 @@ def _of_this_run(wanted: str) -> str:
     return wanted
 
 
-def _rebuild(folder: Path) -> None:
+def _rebuild(folder: Path, say: Say) -> None:
     from gapbench.runs.run import open_run
+    from gapbench.runs.scoring_time import scored
 
-    open_run(folder).build_board()
+    opened = open_run(folder)
+    opened.build_board(scored(opened, say))

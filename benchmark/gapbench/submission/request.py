@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,15 +28,31 @@ class Request:
     options: dict[str, Any] = field(default_factory=dict)
 
 
+NAME_LENGTH = 64
+
+
+def default_name(proxy: str, options: Mapping[str, object], defaults: Mapping[str, object]) -> str:
+    """What an entry is called that nobody named: its proxy, with the options that are not the defaults in brackets.
+
+    Returns:
+        `name` or `name[radius=0.5]`, as rows of a suite; without options where that is too long.
+    """
+    told = ", ".join(f"{key}={value}" for key, value in options.items() if value != defaults.get(key))
+    label = f"{proxy}[{told}]" if told else proxy
+    return label if len(label) <= NAME_LENGTH and label.isprintable() else proxy
+
+
 def check_name(name: str, rows: Iterable[str]) -> None:
     """Refuse what cannot be an entry's name, or is the name of a proxy, a baseline or one of the suite's `rows`."""
     from gapbench.proxies.registry import list_proxies
     from gapbench_leaderboard.scores import BASELINES
 
-    if not 1 <= len(name) <= 64 or not name.isprintable() or name != name.strip():
+    if not 1 <= len(name) <= NAME_LENGTH or not name.isprintable() or name != name.strip():
         raise GapbenchError(f"The name {name!r} must be 1 to 64 printable characters.")
     if name in {*list_proxies(), *BASELINES, *rows}:
-        raise GapbenchError(f"The board already has a row {name!r}. Choose another name with --name.")
+        raise GapbenchError(
+            f"There is already a proxy or a row {name!r}: choose another name (gapbench submit: --name)."
+        )
 
 
 def request_for(
@@ -51,7 +67,7 @@ def request_for(
     from gapbench_base.keys import content_key
 
     chosen = options_with(description, options)
-    label = name or description["name"]
+    label = name or default_name(description["name"], chosen, description["options"])
     check_name(label, [request.label for request in population.suite.proxies])
     identity = content_key(
         {

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gapbench.population.stored import Member, Population, open_population
+from gapbench.runs.countdown import Countdown
 from gapbench.runs.entries import load_entries, write_entry
 from gapbench.runs.entry import Entry
 from gapbench.runs.records import stored_measurement
@@ -19,9 +20,8 @@ from gapbench.sandbox.launching import Host
 from gapbench.sandbox.limits import Limits
 from gapbench.sandbox.sandbox import Answer
 from gapbench.sandbox.source import ProxyFile, read_source
-from gapbench.submission.countdown import Countdown
 from gapbench.submission.drafting import About, draft_entry
-from gapbench.submission.request import PROTOCOL, Request, request_for
+from gapbench.submission.request import PROTOCOL, Request, default_name, request_for
 
 Say = Callable[[str], None]
 
@@ -117,7 +117,7 @@ def _same_before(
         same = (
             entry.source_sha256 == source.sha256
             and population.is_that_of(entry)
-            and entry.name == (name or entry.proxy)
+            and entry.name == (name or default_name(entry.proxy, entry.options, entry.default_options))
             and proxy in (None, entry.proxy)
             and entry.options == {**entry.default_options, **options}
         )
@@ -225,7 +225,9 @@ def _tell_power(run: Path, say: Say) -> None:
         half, smallest = resolution["half_width"], resolution["smallest_difference"]
     except (OSError, ValueError, KeyError, TypeError):
         return  # no board was built yet, or an earlier gapbench built it
-    if isinstance(half, float) and isinstance(smallest, float):
+    if not isinstance(half, float) or not isinstance(smallest, float):
+        say("This population is too small to say what it can decide: no headline on it means much.")
+    else:
         say(
             f"On this population a headline is known to about ± {half:.2f}, and a difference of two below "
             f"{smallest:.2f} cannot be significant."

@@ -14,13 +14,13 @@ from pathlib import Path
 from gapbench.population.stored import open_population
 from gapbench.proxies.results import Measurement
 from gapbench.runs.comparing import CONFIRMED, UNDECIDED, compare
+from gapbench.runs.countdown import Countdown
 from gapbench.runs.entries import find_entry, load_entries, write_entry
 from gapbench.runs.entry import Entry, EntryPopulation, EntryValue, Score, Verification
 from gapbench.sandbox.fleet import Fleet, sandboxed
 from gapbench.sandbox.launching import Host
 from gapbench.sandbox.protocol import clean
 from gapbench.sandbox.source import source_of
-from gapbench.submission.countdown import Countdown
 from gapbench.submission.drafting import headline
 from gapbench.submission.fresh import fresh_suite
 from gapbench.submission.submitting import Say, submit, task_for

@@ -195,10 +195,16 @@ def test_what_sampling_error_hides_is_said() -> None:
 
     exact = compared("permutation", 0.5, measured(2.0, None), measured(2.0, None))
     assert (exact.verdict, exact.reason, exact.relative_change) == ("invariant", "", 0.0)
-    hidden = compared("permutation", 0.5, measured(2.0, 0.3), measured(2.5, 0.4))
+    hidden = compared("permutation", 0.5, measured(2.0, 0.12), measured(2.5, 0.16))
     assert (hidden.verdict, hidden.relative_change) == ("invariant", 0.25)
-    assert hidden.reason == "a change below 1 of the value is within its sampling error"  # 4 * 0.5 / 2
+    assert hidden.reason == "a change below 0.4 x the value is within its sampling error"  # 4 * 0.2 / 2
+    blind = compared("permutation", 0.5, measured(2.0, 0.3), measured(2.5, 0.4))
+    assert blind.verdict == "not applicable"  # whatever changes by less than the value itself would pass
+    assert blind.reason == "cannot be told: a change below 1 x the value is within its sampling error"
+    assert compared("shifts", 0.5, measured(0.0, 1.0), measured(0.0, 1.0)).verdict == "invariant"
+    assert compared("shifts", 0.5, measured(2.0, 0.3), measured(9.0, 0.4)).verdict == "not invariant"
     changed = compared("permutation", 0.5, measured(2.0, 0.03), measured(2.5, 0.04))
     assert (changed.verdict, changed.reason) == ("not invariant", "")
-    assert "invariant (a change below 1 of the value" in summary([hidden])
+    assert "invariant (a change below 0.4 x the value" in summary([hidden])
+    assert summary([blind]).startswith("not applicable: permutation (cannot be told")
     assert summary([exact]) == "permutation: invariant"

@@ -229,7 +229,7 @@ def test_an_entry_of_other_weights_is_marked(entered, run_folder):
     [
         (["--withdraw", "b_norm"], "has no entry 'b_norm'. Entries: a_norm."),
         (["--put-back", "a_norm"], "has no withdrawn entry 'a_norm'. Withdrawn: none."),
-        (["--rename", "a_norm", "param_norm"], "already has a row 'param_norm'"),
+        (["--rename", "a_norm", "param_norm"], "already a proxy or a row 'param_norm'"),
         (["--rename", "a_norm", " x"], "1 to 64 printable characters"),
         (
             ["--rename", "a_norm", "a_norm", "--withdraw", "a_norm"],

@@ -120,8 +120,8 @@ def test_more_networks_bring_an_entry_up_to_date_under_the_same_identity(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"name": "param_norm"}, "already has a row"),
-        ({"name": "width"}, "already has a row"),
+        ({"name": "param_norm"}, "already a proxy or a row"),
+        ({"name": "width"}, "already a proxy or a row"),
         ({"name": " x"}, "printable"),
         ({"proxy": "adversry"}, "Did you mean 'adversary'"),
         ({"options": {"steps": 3}}, "no option 'steps'"),

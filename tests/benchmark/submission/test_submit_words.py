@@ -6,6 +6,7 @@ import pytest
 
 from gapbench.commands.submit import _beside, _claimed
 from gapbench.runs.entry import Score, ScoreRow
+from gapbench.submission.request import default_name
 
 
 def entry(**estimators):
@@ -49,3 +50,11 @@ def test_the_headline_says_of_how_many_networks_trained_it_is(capsys, left, said
     claimed = Score(value=0.5, low=0.25, high=0.75, models=101)
     _claimed(SimpleNamespace(label="mine", scores=tuple(rows), claimed=claimed, verifications=()))
     assert f"tau with the gap 0.500 [0.250, 0.750] over {said} networks: claimed" in capsys.readouterr().out
+
+
+def test_an_entry_that_nobody_named_tells_its_options():
+    defaults = {"power": 4, "radius": 0.5}
+    assert default_name("kurtosis", defaults, defaults) == "kurtosis"
+    assert default_name("kurtosis", {**defaults, "power": 3}, defaults) == "kurtosis[power=3]"
+    assert default_name("kurtosis", {"power": 3, "radius": 1.0}, defaults) == "kurtosis[power=3, radius=1.0]"
+    assert default_name("kurtosis", {"text": "x" * 80}, {}) == "kurtosis"

@@ -14,8 +14,8 @@ NAMES = 11
 OUTCOMES = 9
 
 
-def decision_text(decision: PopulationDecision) -> str:
-    """The verdicts as lines of at most 100 columns."""
+def decision_text(decision: PopulationDecision, width: int = COLUMNS) -> str:
+    """The verdicts as lines of at most `width` columns."""
     lines = [f"What these {decision.networks} networks can decide ({decision.target})"]
     rows = [(gate.name, gate.outcome, gate.words) for gate in decision.gates]
     survivors = survivor_words(decision)
@@ -25,7 +25,11 @@ def decision_text(decision: PopulationDecision) -> str:
     for name, outcome, words in rows:
         head = f"  {name:<{NAMES}}{outcome:<{OUTCOMES}}  "
         lines += textwrap.wrap(
-            printable(words), COLUMNS, initial_indent=head, subsequent_indent=indent, break_on_hyphens=False
+            printable(words),
+            max(50, min(width, COLUMNS)),
+            initial_indent=head,
+            subsequent_indent=indent,
+            break_on_hyphens=False,
         )
     return "\n".join(lines)
 

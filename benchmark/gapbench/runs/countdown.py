@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 
@@ -17,9 +18,22 @@ class Countdown:
     seconds) counts as left, too.
     """
 
-    def __init__(self, total: int, say: Callable[[str], None], afterwards: Callable[[], float] = lambda: 0.0):
-        self.total, self.say, self.afterwards = total, say, afterwards
+    def __init__(
+        self,
+        total: int,
+        say: Callable[[str], None],
+        afterwards: Callable[[], float] = lambda: 0.0,
+        what: str = "networks measured",
+    ):
+        self.total, self.say, self.afterwards, self.what = total, say, afterwards, what
+        self._count, self._lock = 0, threading.Lock()
         self.began = self.last = time.monotonic()
+
+    def more(self) -> None:
+        """One more is, whichever thread says so."""
+        with self._lock:
+            self._count += 1
+            self.done(self._count)
 
     def done(self, count: int) -> None:
         """So many are."""
@@ -28,4 +42,4 @@ class Countdown:
             return
         self.last = now
         left = (now - self.began) / count * (self.total - count) + after
-        self.say(f"{count}/{self.total} networks measured, about {duration(left)} left")
+        self.say(f"{count}/{self.total} {self.what}, about {duration(left)} left")
