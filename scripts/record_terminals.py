@@ -88,7 +88,7 @@ def recorded(command: list[str], folder: Path, columns: int) -> list[Shot]:
 
 
 def judged(shots: list[Shot]) -> list[tuple[float, float, float]]:
-    """Share of the time, seconds that were said to be left, seconds that were; of the first told after each share."""
+    """Share of the time, seconds said to be left, seconds that were left; of the first told after each share."""
     end = shots[-1].at
     found = []
     for share in JUDGED if end > LEAST else ():
@@ -115,8 +115,8 @@ def page(limit: int) -> str:
     lines = [
         "# What a terminal shows",
         "",
-        "Recorded by `scripts/record_terminals.py` from commands that ran then, in terminals of 80 and 50 columns, on "
-        "two cores with nothing else to do. Below each command stands what it said was left of its time, and what was.",
+        "Recorded by `scripts/record_terminals.py` from commands that ran then, in terminals of 80 and 50 columns, "
+        "on two cores. Below each command stands what it said was left of its time, and what was.",
     ]
     for columns in (80, 50):
         with tempfile.TemporaryDirectory() as place:

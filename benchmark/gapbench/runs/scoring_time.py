@@ -80,7 +80,7 @@ class ScoringTime:
         """`networks`: of each that there will be `cell`, `task`, `family`, `width` and its axes."""
         tried = list(networks[:TRIED])
         grown = (max(len(networks), 1) / max(len(tried), 1)) ** GROWTH
-        self._times = grown * targets * max(0.5, 1 + OF_EACH * (proxies - PROXIES)) * REST
+        self._times: float = grown * targets * max(0.5, 1 + OF_EACH * (proxies - PROXIES)) * REST
         self._once = TYPICAL
         arguments = (tried, tuple(axes))
         self._thread = threading.Thread(target=self._try, args=arguments, daemon=True)
