@@ -23,7 +23,7 @@ from gapbench_leaderboard.board.document_file import read_document
 from gapbench_leaderboard.board.markdown import escape
 from gapbench_leaderboard.board.mirror import entry_records
 from gapbench_leaderboard.board.notebook import ranking_html
-from gapbench_leaderboard.board.numbers import exact, plain
+from gapbench_leaderboard.board.numbers import exact, plain, rounded
 from gapbench_leaderboard.board.ranked import ranked
 from gapbench_leaderboard.board.scores_file import read_scores
 from gapbench_leaderboard.board.trained import trained_networks
@@ -147,10 +147,16 @@ def test_page_data_cannot_end_their_element(made: tuple[Path, dict[str, Any]]) -
     assert not set("<>&\u2028\u2029") & set(text)
 
 
-def test_terminal_fits_and_steers_nothing(made: tuple[Path, dict[str, Any]]) -> None:
-    text = ranking_text(made[1]["scores"])
+@pytest.mark.parametrize("width", [100, 80, 76, 75, 50])
+def test_terminal_fits_and_steers_nothing(made: tuple[Path, dict[str, Any]], width: int) -> None:
+    text = ranking_text(made[1]["scores"], width=width)
     for line in text.splitlines():
-        assert cell_len(line) <= 100
+        assert cell_len(line) <= width
+    found = ranked(made[1]["scores"])
+    assert found is not None
+    for row in found.table.to_dict("records"):  # counts and headlines survive
+        assert f"{row['models']} of {len(made[1]['population'])}" in text
+        assert rounded(row["value"]) in text
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f\u2028\u2029]", text)
 
 
