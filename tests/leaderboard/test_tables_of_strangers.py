@@ -238,6 +238,16 @@ def test_a_missing_gap_is_explained(
     assert "no column 'test_err'" in str(found.exception)
 
 
+def test_a_target_that_sounds_turned_is_pointed_out(table: pd.DataFrame) -> None:
+    table = table.assign(test_acc=1 - table["test_error"])
+    scores = score_table(table, ["m"], "test_acc", ["lr"], **QUICK)
+    assert "taken as larger is worse" in spoken(scores, "target test_acc")
+    for target in ("gap", "test_error", "train_acc - test_acc"):
+        frame = table.assign(**{target: table["gap"]}) if target != "test_error" else table
+        notes = score_table(frame, ["m"], target, ["lr"], **QUICK).attrs["notes"]
+        assert not any(note.startswith("target") for note in notes)
+
+
 # the test noise
 
 

@@ -61,6 +61,15 @@ def is_seed(name: object) -> bool:
     return "".join(_words(name)) in SEEDS
 
 
+def is_better_where_larger(name: object) -> bool:
+    """Whether an outcome is called as accuracies and scores are, of which larger ones are better."""
+    words = set(_words(name))
+    return bool(words & {"accuracy", "acc", "auc", "auroc", "f1", "bleu", "score"}) and not words & {
+        "gap",
+        "error",
+    }
+
+
 def of_training(name: object) -> bool:
     """Whether a column is called as something on the training set is."""
     joined = "".join(_words(name))

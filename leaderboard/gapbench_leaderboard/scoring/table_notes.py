@@ -9,6 +9,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from gapbench_leaderboard.intake.outcomes import is_better_where_larger
+from gapbench_leaderboard.intake.targets import MINUS
 from gapbench_leaderboard.statistics.cells import NumberFormat, is_missing, nearly, remedy
 from gapbench_leaderboard.statistics.configurations import axis_codes, group_codes
 from gapbench_leaderboard.statistics.quantities import quantity
@@ -123,6 +125,16 @@ def unnamed_problem(frame: pd.DataFrame, axes: Sequence[str], problem: Sequence[
     return [
         f"axis {', '.join(found)}: sounds as if it changed the data that networks learned from; if so, name it as "
         "part of the problem (--problem), so that only networks of the same data are compared"
+    ]
+
+
+def turned_target(target: str) -> list[str]:
+    """A target that sounds as if larger values were better: tau then has the other sign."""
+    if not is_better_where_larger(target) or MINUS in str(target):
+        return []
+    return [
+        f"target {target}: sounds as if larger were better; it is taken as larger is worse, like a gap or an "
+        "error, so that every tau has the other sign if it is not"
     ]
 
 

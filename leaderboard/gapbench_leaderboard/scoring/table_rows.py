@@ -24,6 +24,7 @@ from gapbench_leaderboard.scoring.table_notes import (
     errors_behind,
     notes,
     renamed_headings,
+    turned_target,
     unnamed_problem,
     unnamed_width,
 )
@@ -111,7 +112,7 @@ def scored_rows(frame: pd.DataFrame, roles: Roles, only: Only) -> ScoredRows:
     remarks += _missing_words(frame, free)
     remarks += notes(frame, roles.measures, target, axes, values)
     remarks += unnamed_problem(frame, axes, roles.problem)
-    remarks += unnamed_width(axes, roles.width)
+    remarks += [*unnamed_width(axes, roles.width), *turned_target(target)]
     held = tuple(held_fixed(frame[name], name, _configurations(frame, axes, name)) for name in roles.given)
     remarks += [own.note for own in held]
     fixed = list(dict.fromkeys([*axes, *roles.strata, *roles.given]))
