@@ -9,6 +9,7 @@ from collections.abc import Callable
 from gapbench_base.durations import duration
 
 SILENCE = 10.0  # seconds between two lines, at least
+FEW = 3  # from so many on, the time between them counts
 
 
 class Countdown:
@@ -27,7 +28,7 @@ class Countdown:
     ):
         self.total, self.say, self.afterwards, self.what = total, say, afterwards, what
         self._count, self._lock = 0, threading.Lock()
-        self.began = self.last = time.monotonic()
+        self.began = self.first = self.last = time.monotonic()
 
     def more(self) -> None:
         """One more is, whichever thread says so."""
@@ -38,8 +39,12 @@ class Countdown:
     def done(self, count: int) -> None:
         """So many are."""
         now, after = time.monotonic(), self.afterwards()
+        if count == 1:
+            self.first = now
         if now - self.last < SILENCE or count >= self.total:
             return
         self.last = now
-        left = (now - self.began) / count * (self.total - count) + after
+        # What came before the first (starting processes) tells nothing of those to come.
+        each = (now - self.first) / (count - 1) if count >= FEW else (now - self.began) / count
+        left = each * (self.total - count) + after
         self.say(f"{count}/{self.total} {self.what}, about {duration(left)} left")
