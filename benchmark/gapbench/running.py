@@ -77,6 +77,8 @@ def run(
     folder = Path(out if out is not None else Path("runs") / chosen.name)
     count = worker_count(workers, device)
     setup = setup_of(chosen, folder, device, data_dir, count, _checked_stacks(stacks, device))
+    if progress is not None and _holds_other_things(folder):
+        progress.message(f"{folder} holds other files, which stay as they are.")
     cells = planned(chosen, setup.data_dir, f"suite {suite}, [measure]")
     problems = brought_up_to_date(
         chosen,
@@ -161,6 +163,11 @@ def brought_up_to_date(
                 scoring.wait()
         store.set_meta("population", identity_in(store).as_dict())
     return outcome.problems
+
+
+def _holds_other_things(folder: Path) -> bool:
+    """Whether a folder that is no run yet has files in it."""
+    return folder.is_dir() and not (folder / "run.sqlite").exists() and any(folder.iterdir())
 
 
 def _scoring(suite: Suite, cells: Sequence[Cell], requests: Sequence[ProxyRequest]) -> ScoringTime:

@@ -136,6 +136,7 @@ def _run(name: str) -> Described:
     run = open_run(name)
     statuses = run.population["status"].value_counts()
     missing = run.known.missing([request.proxy for request in run.proxies])
+    page = run.folder / "board" / "index.html"
     facts: dict[str, object] = {
         "suite": f"{run.suite.name} version {run.suite.version}",
         "population": f"{run.identity.fingerprint}, {run.identity.words}",
@@ -145,7 +146,7 @@ def _run(name: str) -> Described:
         "measured": [request.label for request in run.proxies] or "nothing",
         "submitted": [entry.label for entry in run.entries] or "nothing",
         "not installed": missing or "nothing",
-        "board": str(run.folder / "board" / "index.html"),
+        "board": str(page) if page.exists() else f"none yet: gapbench board {name}",
     }
     return {"name": name, "kind": "run", "text": run.suite.summary, "facts": facts}
 

@@ -75,7 +75,11 @@ def submit_command(
         click.echo("Not entered:", err=True)
         for reason in done.refusals:
             click.echo(f"  {reason}", err=True)
-        click.echo("`gapbench check` says what to change; nothing else of the run was touched.", err=True)
+        click.echo(
+            "Nothing else of the run was touched. `gapbench check` tries the file on networks of its own, and says "
+            "what to change in it.",
+            err=True,
+        )
         raise click.exceptions.Exit(1)
     entry = done.entry
     if not done.changed:

@@ -40,7 +40,11 @@ def unmeasured(before: Measurement) -> str:
     """Why a value cannot be audited at all; empty if it can."""
     if before.status == "ok" and before.value is not None:
         return ""
-    return f"the proxy itself is {before.status.replace('_', ' ')}: {before.reason}"
+    return f"the proxy itself {_ended(before)}: {before.reason}"
+
+
+def _ended(found: Measurement) -> str:
+    return "failed" if found.status == "failed" else f"is {found.status.replace('_', ' ')}"
 
 
 def compared(kind: str, strength: float, before: Measurement, after: Measurement) -> AuditResult:
@@ -54,7 +58,7 @@ def compared(kind: str, strength: float, before: Measurement, after: Measurement
     """
     assert before.value is not None
     if after.status != "ok" or after.value is None:
-        what = f"after the transformation the proxy is {after.status}: {after.reason}"
+        what = f"after the transformation the proxy {_ended(after)}: {after.reason}"
         return AuditResult(kind, strength, None, "not invariant", what, before.value, None)
     difference = abs(after.value - before.value)
     size = abs(before.value)

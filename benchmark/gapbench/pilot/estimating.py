@@ -149,6 +149,10 @@ def estimate(
         if missing:
             order = _order(chosen, missing, data_dir=setup.data_dir)
             start = time.time()
+            if progress is not None:
+                progress.message(
+                    "Trying a few networks of each kind for the estimate; nothing of them is kept."
+                )
             _try(chosen, setup, order, requests, count, repeats, start + seconds, progress)
             end = time.time()
             tried, idle = _measured(setup.run, PilotSession(start, end), count)

@@ -117,7 +117,9 @@ class Context:
     def require_sibling(self) -> nn.Module:
         """The network of another seed; raises `NotApplicable` where there is none."""
         if self.sibling is None:
-            raise NotApplicable("no network of the same configuration and another seed is at hand")
+            raise NotApplicable(
+                "no network of the same configuration and another seed is at hand (`seeds` or `core` of a suite)"
+            )
         return self.sibling
 
     def require_unlabelled(self) -> Tensor:
