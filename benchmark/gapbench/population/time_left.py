@@ -10,6 +10,8 @@ from gapbench.population.costs import by_width
 from gapbench.population.plan import Cell
 from gapbench.runs.records import StoredMeasurement, TrainedCell
 
+START_SECONDS = 20.0
+"""Until so much was done, what passes is not yet what a second of results takes: workers start once."""
 Group = tuple[str, str]
 """Task and family."""
 
@@ -96,7 +98,8 @@ class TimeLeft:
         for cell, cost in measure.items():
             left += cost * (1.0 - self._measured[cell] / self._wanted[cell])
         passed, under_way = self._workers * (now - self._began), sum(now - t for t in self._last.values())
-        rate = (passed - under_way) / self._stated if self._stated > 0 and passed > under_way else 1.0
+        before = START_SECONDS * self._workers  # starting is no part of what is left
+        rate = (max(passed - under_way, 0.0) + before) / (self._stated + before)
         least = 1.0 if train or measure else 0.0  # what is late is not done
         return max(least, (left * rate - under_way) / self._workers)
 

@@ -156,3 +156,24 @@ def test_networks_that_cannot_be_measured_are_not_waited_for():
     for _ in range(PROXIES):
         left.measured(value(two[1], 0.1))
     assert left.seconds(2.0) == 0.0
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_after_a_resume_the_start_of_workers_does_not_pass_for_slowness(seed):
+    """Half is done; the workers take 30 s to start, and the first results come soon after."""
+    cells, events = simulated(seed, 2)
+    half = set(cells[: len(cells) // 2])
+    before = [event for event in events if event[3] in half]
+    after = [event for event in events if event[3] not in half]
+    left = TimeLeft(cells, {cell.key: PROXIES for cell in cells}, 2, 0.0)
+    left.known(
+        [row(e[3], e[4]) for e in before if e[2] == "trained"],
+        [value(e[3], e[4]) for e in before if e[2] == "measured"],
+    )
+    shift = 30.0 - after[0][0]
+    end = after[-1][0] + shift
+    for event in after:
+        at = event[0] + shift
+        heard(left, (at, *event[1:]))
+        if at <= 0.8 * end:
+            assert (end - at) / 2 <= left.seconds(at) <= 2 * (end - at), at
