@@ -10,8 +10,8 @@ from gapbench.population.costs import by_width
 from gapbench.population.plan import Cell
 from gapbench.runs.records import StoredMeasurement, TrainedCell
 
-START_SECONDS = 20.0
-"""Until so much was done, what passes is not yet what a second of results takes: workers start once."""
+KNOWN_SECONDS = 10.0
+"""Seconds that pass as they are stated, for each worker, beside those that were seen: few tell little."""
 Group = tuple[str, str]
 """Task and family."""
 
@@ -21,7 +21,7 @@ class TimeLeft:
 
     Seconds that results state are not those that pass: proxies are charged for what they share, and workers start,
     wait and disturb each other. How many seconds pass for each that is stated is learned while the run goes on,
-    without what is under way.
+    without what is under way, and without the time until a worker is first heard of: it starts once.
     """
 
     def __init__(self, cells: Sequence[Cell], measurements: Mapping[str, int], workers: int, now: float):
@@ -36,7 +36,7 @@ class TimeLeft:
         self._measure: dict[str, float] = defaultdict(float)
         self._measured: dict[str, int] = defaultdict(int)
         self._over: set[str] = set()
-        self._stated = 0.0
+        self._stated = self._started = 0.0
 
     def known(self, cells: Iterable[TrainedCell], measurements: Iterable[StoredMeasurement]) -> None:
         """What was done before this session: it teaches what networks cost, not how fast this session is."""
@@ -53,6 +53,7 @@ class TimeLeft:
             idle = next((known for known in self._last if known < self._workers), None)
             if idle is not None:  # the first time that this worker is heard of
                 del self._last[idle]
+                self._started += now - self._began
         self._last[worker] = now
 
     def trained(self, row: TrainedCell) -> None:
@@ -98,10 +99,11 @@ class TimeLeft:
         for cell, cost in measure.items():
             left += cost * (1.0 - self._measured[cell] / self._wanted[cell])
         passed, under_way = self._workers * (now - self._began), sum(now - t for t in self._last.values())
-        before = START_SECONDS * self._workers  # starting is no part of what is left
-        rate = (max(passed - under_way, 0.0) + before) / (self._stated + before)
+        before = KNOWN_SECONDS * self._workers
+        rate = (max(passed - under_way - self._started, 0.0) + before) / (self._stated + before)
+        at_work = sum(now - t for worker, t in self._last.items() if worker >= self._workers)
         least = 1.0 if train or measure else 0.0  # what is late is not done
-        return max(least, (left * rate - under_way) / self._workers)
+        return max(least, (left * rate - at_work) / self._workers)
 
     def _predicted(self, known: Mapping[str, float], wanted: Sequence[str]) -> dict[str, float] | None:
         """The costs of networks from those of others; None where nothing is known but something wanted."""
