@@ -131,7 +131,12 @@ def test_the_public_coefficient_still_says_its_tolerance(table: pd.DataFrame) ->
         "test_error", "test acc", "testAcc", "test-accuracy (%)", "TestLoss", "val_acc", "valacc", "val/top1",
         "validation_loss", "eval.loss", "accuracy", "acc", "Accuracy %", "top1", "top-1 acc", "error_rate",
         "gen_gap", "generalization gap", "loss_gap", "gap_noisy", "final_test_error", "heldout_nll", "test_size",
-        "ood_accuracy", "gap_pct",
+        "ood_accuracy", "gap_pct", "top5_err", "acc_top1",
+        "acc@5", "prec1", "best_acc", "balanced_accuracy", "te_acc",
+        "acc_te", "test_acc1", "testing_error", "testset_accuracy",
+        "test_losses", "val_errs", "test_xent", "test_r2",
+        "cross_entropy_test", "out_of_sample_error", "excess_risk",
+        "accuracy_gap", "cifar10-valid", "x-test", "ori-test",
     ],
 )  # fmt: skip
 def test_names_of_outcomes(name: str) -> None:
@@ -143,7 +148,9 @@ def test_names_of_outcomes(name: str) -> None:
     [
         "train_loss", "training_accuracy", "train_acc", "smoothness_gap", "sharpness", "margin", "latest_norm",
         "evaluation_time", "developer", "path_norm", "contest", "value", "spectral_gap", "accumulated_norm",
-        "VPM_1", "vc_dim", "generation",
+        "VPM_1", "vc_dim", "generation", "val_loss_sharpness", "test_loss_flatness", "sharpness_of_test_error",
+        "gen_score", "ood_score", "val_fisher_score", "batch_size_test",
+        "test_input_size", "test_time", "alpha", "loss",
     ],
 )  # fmt: skip
 def test_names_of_measures(name: str) -> None:
@@ -174,6 +181,39 @@ def test_columns_whose_difference_is_the_target_are_outcomes(table: pd.DataFrame
     names, notes = default_measures(odd, ["gap", "width", "lr", "aug"], target=table["gap"].to_numpy())
     assert names == ["m", "train_a"]
     assert any("train_a - b is" in note and "the target in every row" in note for note in notes)
+
+
+def test_a_network_that_diverged_makes_no_outcome_of_a_measure() -> None:
+    """One row of large numbers decides every least-squares fit; the others say that nothing is the same."""
+    random = np.random.default_rng(4)
+    target = 0.5 + 0.1 * random.random(60)
+    target[7] = 5e4
+    frame = pd.DataFrame(
+        {"gap": target, "norm": random.lognormal(size=60), "sharp": random.lognormal(size=60)}
+    )
+    frame.loc[7, ["norm", "sharp"]] = 3e6, 1e9
+    assert default_measures(frame, ["gap"], target=target) == (["norm", "sharp"], [])
+    clusters = np.repeat([0.1, 0.9], 30) + 1e-3 * random.standard_normal(60)
+    frame = pd.DataFrame(
+        {"gap": clusters, "m": np.repeat([1.0, 2.0], 30) + 1e-3 * random.standard_normal(60)}
+    )
+    assert default_measures(frame, ["gap"], target=clusters)[0] == ["m"]
+    same = pd.DataFrame({"gap": target, "m": (100 * target).round(2)})
+    assert default_measures(same, ["gap"], target=target)[0] == []
+
+
+def test_an_outcome_is_found_beside_columns_that_have_another_part(
+    table: pd.DataFrame, tmp_path: Path
+) -> None:
+    odd = table.assign(train_a=1 - table["train_error"], b=1 - table["test_error"])
+    odd = odd.drop(columns=["train_error", "test_error"])
+    target = table["gap"].to_numpy()
+    assert default_measures(odd, ["gap", "width", "lr", "aug", "train_a"], target=target)[0] == ["m"]
+    odd.assign(copy=100 * odd["b"]).to_csv(tmp_path / "t.csv", index=False)
+    found = run(tmp_path / "t.csv", "--axes", "width,lr,aug", "--target", "train_a - b", "--json")
+    scored = {row["proxy"] for row in json.loads(found.stdout)["scores"]}
+    assert "m" in scored
+    assert "copy" not in scored
 
 
 def run(file: Path, *options: str):
@@ -242,6 +282,10 @@ def test_a_target_that_sounds_turned_is_pointed_out(table: pd.DataFrame) -> None
     table = table.assign(test_acc=1 - table["test_error"])
     scores = score_table(table, ["m"], "test_acc", ["lr"], **QUICK)
     assert "taken as larger is worse" in spoken(scores, "target test_acc")
+    turned = score_table(
+        table.assign(**{"test_acc - train_acc": -table["gap"]}), ["m"], "test_acc - train_acc", ["lr"]
+    )
+    assert "taken as larger is worse" in spoken(turned, "target test_acc - train_acc")
     for target in ("gap", "test_error", "train_acc - test_acc"):
         frame = table.assign(**{target: table["gap"]}) if target != "test_error" else table
         notes = score_table(frame, ["m"], target, ["lr"], **QUICK).attrs["notes"]
@@ -310,6 +354,59 @@ def test_values_of_rows_are_written_as_one_says_them(table: pd.DataFrame, cells:
     assert tau["models"].iloc[0] == 100
 
 
+def test_numbers_of_rows_are_those_of_the_whole_table(table: pd.DataFrame, tmp_path: Path) -> None:
+    """With rows left out they are no longer consecutive, and still no measure; rows given twice are still copies."""
+    table = table.assign(status=np.where(np.arange(120) % 4 == 0, "diverged", "ok"))
+    doubled = pd.concat([table, table.iloc[:30]], ignore_index=True)
+    doubled.insert(0, "id", np.arange(1, 151))
+    doubled.to_csv(tmp_path / "t.csv", index=False)
+    found = run(tmp_path / "t.csv", "--axes", "width,lr,aug", "--only", "status=ok", "--json")
+    document = json.loads(found.stdout)
+    assert "id" not in {row["proxy"] for row in document["scores"]}
+    kept = table[table["status"] == "ok"].reset_index(drop=True)
+    expected = score_table(kept, ["m"], "gap", ["width", "lr", "aug"], replicates=20)
+    for estimator in ("tau", "granulated", "K"):
+        rows = [r for r in document["scores"] if r["proxy"] == "m" and r["estimator"] == estimator]
+        assert rows[0]["value"] == value(expected, "m", estimator)
+    copied = int((doubled["status"][120:] == "ok").sum())
+    assert any(note.startswith(f"{copied} rows equal another") for note in document["notes"])
+    assert not any(note.startswith("column status") for note in document["notes"])
+
+
+def test_rows_are_chosen_by_exact_values(table: pd.DataFrame) -> None:
+    large = np.where(np.arange(120) % 3 == 0, 12345678901234567, 12345678901234568)
+    codes = np.array(["01", "1", "1.0"], dtype=object)[np.arange(120) % 3]
+    for column, wanted in ((large, "12345678901234567"), (codes, "01"), (codes, "1")):
+        frame = table.assign(group=pd.Series(column, dtype=object if column is codes else np.int64))
+        scores = score_table(frame, ["m"], "gap", ["lr"], only={"group": [wanted]}, **QUICK)
+        tau = scores[(scores["proxy"] == "m") & (scores["estimator"] == "tau")]
+        assert tau["models"].iloc[0] == 40
+
+
+def test_large_whole_numbers_are_held_fixed_exactly(table: pd.DataFrame) -> None:
+    group = np.arange(120) % 4
+    table = table.assign(group=2**60 + group)
+    scores = score_table(table, ["m"], "gap", ["lr", "aug"], given=["group"], **QUICK)
+    expected = matched(table, "m", group[:, None] == group)
+    assert value(scores, "m", "tau_partial") == pytest.approx(expected, abs=1e-12)
+
+
+def test_losses_are_no_test_errors(table: pd.DataFrame, tmp_path: Path) -> None:
+    losses = table.rename(columns={"test_error": "test_loss", "train_error": "train_loss"}).drop(
+        columns="gap"
+    )
+    losses.to_csv(tmp_path / "t.csv", index=False)
+    options = ("--axes", "width,lr,aug", "--test-size", "1000", "--json")
+    found = run(tmp_path / "t.csv", *options, "--target", "test_loss - train_loss")
+    assert any("as if the training error were 0" in note for note in json.loads(found.stdout)["notes"])
+    errors = table.drop(columns="gap")
+    errors.to_csv(tmp_path / "e.csv", index=False)
+    found = run(tmp_path / "e.csv", *options, "--target", "test_error - train_error")
+    assert (
+        "the size of the test noise is that of the test error test_error" in json.loads(found.stdout)["notes"]
+    )
+
+
 def test_rows_that_nobody_has_are_refused(table: pd.DataFrame) -> None:
     with pytest.raises(TableError, match=r"no row has aug = crop; there are none \(60\), flip \(60\)"):
         score_table(table, ["m"], "gap", ["lr"], only={"aug": ["crop"]}, **QUICK)
@@ -364,7 +461,22 @@ def test_the_overview_says_whether_the_first_two_differ_and_shows_partial_tau(
     assert "partial: among rows that match on the columns given" in apart
 
 
+def test_strata_of_the_command_are_those_of_the_table(table: pd.DataFrame, tmp_path: Path) -> None:
+    """The width, where it is named, or the only axis."""
+    table.to_csv(tmp_path / "t.csv", index=False)
+    for options, fixed in (
+        (("--axes", "width,lr,aug", "--width", "width"), "width"),
+        (("--axes", "lr"), "lr"),
+    ):
+        rows = json.loads(run(tmp_path / "t.csv", *options, "--json").stdout)["scores"]
+        found = {r["estimator"]: r["value"] for r in rows if r["proxy"] == "m"}
+        assert found["tau_within"] == found[f"tau_within:{fixed}"]
+
+
 def test_widths_that_are_none_are_refused(table: pd.DataFrame) -> None:
+    hidden = table.rename(columns={"width": "hidden"}).assign(width=1.0)
+    with pytest.raises(TableError, match="cannot be called 'width' where --width names one"):
+        score_table(hidden, ["m", "width"], "gap", ["hidden", "lr"], width="hidden", **QUICK)
     with pytest.raises(TableError, match="'width' must be one of the axes"):
         score_table(table, ["m"], "gap", ["lr"], width="width", **QUICK)
     with pytest.raises(TableError, match="'aug' must be a number in every row"):

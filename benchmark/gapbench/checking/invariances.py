@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from gapbench.checking.population import AuditCase
-from gapbench.invariance.results import AuditResult, compared, not_applicable, unmeasured
+from gapbench.invariance.results import AuditResult, compared, not_applicable, unmeasured, untold
 from gapbench.proxies.results import Measurement
 
 
@@ -50,8 +50,11 @@ def summary(results: Sequence[AuditResult]) -> str:
             notes = [f"changes by up to {max(changes):.2g} of its value"] if changes else []
             notes += dict.fromkeys(r.reason for r in found if r.verdict == "not invariant" and r.reason)
             lines.append(f"{kind}: not invariant" + (f" ({'; '.join(notes)})" if notes else ""))
+        elif hidden := [r.reason for r in found if untold(r)]:
+            first, _, why = hidden[0].partition(": ")
+            lines.append(f"{kind}: {first} ({why})")
         elif "invariant" in verdicts:
-            notes = list(dict.fromkeys(r.reason for r in found if r.reason))
+            notes = list(dict.fromkeys(r.reason for r in found if r.verdict == "invariant" and r.reason))
             lines.append(f"{kind}: invariant" + (f" ({'; '.join(notes)})" if notes else ""))
         else:
             missing.setdefault(found[0].reason, []).append(kind)

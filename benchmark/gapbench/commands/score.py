@@ -122,11 +122,13 @@ def _score(table: Path, options: _Options) -> None:
     )
     target, test_error, unique = options.target, options.test_error, options.seed_column is None
     frame, made = with_target(frame, target, test_errors=options.test_size is not None and test_error is None)
+    said = [f"the size of the test noise is that of the test error {made.errors}"] if made.errors else []
     test_error = test_error or made.errors
     axes, strata, given, problem = (
         _columns(names, frame) for names in (options.axes, options.strata, options.given, options.problem)
     )
     only = _only(options.only)
+    strata = strata or ([options.width] if options.width is not None else axes if len(axes) == 1 else [])
     used = {target, *made.columns, options.seed_column, test_error, *axes, *strata, *given, *only}
     names, remarks = _columns(options.measures, frame), list[str]()
     if not options.measures:
@@ -152,7 +154,7 @@ def _score(table: Path, options: _Options) -> None:
         seed=options.seed,
         workers=options.threads,
     )
-    scores.attrs["notes"] = [*remarks, *scores.attrs["notes"]]
+    scores.attrs["notes"] = [*remarks, *said, *scores.attrs["notes"]]
     if options.output is not None:
         _write(scores, options.output)
     if options.board is not None:
@@ -172,13 +174,16 @@ def _measures(
     unique: bool,
 ) -> tuple[list[str], list[str]]:
     """The columns that are scored where nobody names any, and why others are not, by the rows that are scored."""
+    from gapbench_leaderboard.intake.copies import numbering
     from gapbench_leaderboard.intake.measures import default_measures
     from gapbench_leaderboard.intake.selecting import kept_rows, standing_of_rows
     from gapbench_leaderboard.statistics.quantities import quantity
 
     places = kept_rows(standing_of_rows(frame, only, unique))
     kept = frame.iloc[places]
-    return default_measures(kept, used, style, quantity(kept[target], target, style).values, places)
+    return default_measures(
+        kept, used, style, quantity(kept[target], target, style).values, places, numbering(frame)
+    )
 
 
 def _only(values: Sequence[str]) -> dict[str, list[str]]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from torch import nn
 
 from gapbench.invariance.audit import Measure, audit_measures
-from gapbench.invariance.results import AuditResult
+from gapbench.invariance.results import AuditResult, untold
 from gapbench.proxies.results import Measurement
 from gapbench.suites.suite import ProxyRequest
 from gapbench_base.errors import GapbenchError
@@ -144,7 +144,13 @@ def _summary(results: Sequence[AuditResult]) -> list[dict[str, Any]]:
         if len(pairs) > 2:
             tau = kendall_tau([a for a, _ in pairs], [b for _, b in pairs], variant="b")
             correlation = tau if math.isfinite(tau) else None
-        if not applicable:
+        hidden = [r for r in group if untold(r)]
+        if hidden and not any(r.verdict == "not invariant" for r in applicable):
+            verdict, reason = (
+                "not applicable",
+                f"on {len(hidden)} of {len(group)} networks {hidden[0].reason}",
+            )
+        elif not applicable:
             verdict, reason = "not applicable", group[0].reason
         else:
             changed = [r for r in applicable if r.verdict == "not invariant"]

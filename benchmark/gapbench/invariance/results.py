@@ -9,6 +9,7 @@ from gapbench.proxies.results import Measurement
 
 RELATIVE_TOLERANCE = 1e-4  # float64; larger than what an ascent's path differs by
 STANDARD_ERRORS = 4.0
+UNTOLD = "cannot be told"
 BLIND = 0.5
 """Changes of up to this share of the value must be seen where a value is said to be unchanged."""
 
@@ -29,6 +30,11 @@ class AuditResult:
     reason: str = ""
     before: float | None = None
     after: float | None = None
+
+
+def untold(result: AuditResult) -> bool:
+    """Whether the proxy was measured, and its sampling error hides what there is to see."""
+    return result.verdict == "not applicable" and result.reason.startswith(UNTOLD)
 
 
 def not_applicable(kind: str, strength: float, reason: str) -> AuditResult:
@@ -69,8 +75,8 @@ def compared(kind: str, strength: float, before: Measurement, after: Measurement
     if unchanged and relative > RELATIVE_TOLERANCE:
         seen = f"{spread / size:.2g} x the value" if size > 0 else f"{spread:.1g}"
         if spread > BLIND * size:
-            what = f"cannot be told: a change below {seen} is within its sampling error"
-            return not_applicable(kind, strength, what)
+            what = f"{UNTOLD}: a change below {seen} is within its sampling error"
+            return not_applicable(kind, strength, "; ".join([what, *notes]))
         notes.append(f"a change below {seen} is within its sampling error")
     verdict = "invariant" if unchanged else "not invariant"
     return AuditResult(kind, strength, relative, verdict, "; ".join(notes), before.value, after.value)

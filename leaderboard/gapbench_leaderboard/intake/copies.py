@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Hashable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,21 +16,29 @@ from gapbench_leaderboard.statistics.quantities import levels
 _MOST_NAMED = 10
 
 
-def copies(frame: pd.DataFrame) -> NDArray[np.bool_]:
+def numbering(frame: pd.DataFrame) -> list[Hashable]:
+    """The columns that number the rows, told without rows that are repeated as a whole, numbers included."""
+    return row_numbers(frame[~_table(frame).duplicated().to_numpy()])
+
+
+def copies(frame: pd.DataFrame, numbers: Collection[Hashable] | None = None) -> NDArray[np.bool_]:
     """Rows that equal an earlier one in every column but those that number the rows, shape (rows,).
 
-    What numbers the rows is told without those that are repeated as a whole: their numbers are repeated, too.
+    Args:
+        frame: the rows.
+        numbers: the columns that number them, where these are a part of a table; else they are found here.
 
     Returns:
         True from the second of equal rows on.
     """
-    codes = [_codes(frame.iloc[:, k]) for k in range(frame.shape[1])]
-    if not codes:
-        return np.zeros(len(frame), dtype=bool)
-    table = pd.DataFrame(np.column_stack(codes))
-    numbering = set(row_numbers(frame[~table.duplicated().to_numpy()]))
-    kept = [k for k, name in enumerate(frame.columns) if name not in numbering]
-    return table[kept].duplicated().to_numpy() if kept else np.zeros(len(frame), dtype=bool)
+    known = set(numbering(frame) if numbers is None else numbers)
+    kept = [k for k, name in enumerate(frame.columns) if name not in known]
+    return _table(frame)[kept].duplicated().to_numpy() if kept else np.zeros(len(frame), dtype=bool)
+
+
+def _table(frame: pd.DataFrame) -> pd.DataFrame:
+    """The level of every cell, by position of the column."""
+    return pd.DataFrame({k: _codes(frame.iloc[:, k]) for k in range(frame.shape[1])}, index=range(len(frame)))
 
 
 def named_rows(rows: Sequence[int] | NDArray[np.intp]) -> str:

@@ -24,6 +24,7 @@ def default_measures(
     style: NumberFormat | None = None,
     target: NDArray[np.float64] | None = None,
     places: NDArray[np.intp] | None = None,
+    numbering: Collection[object] = (),
 ) -> tuple[list[str], list[str]]:
     """The numeric columns that have no other part in the scores, with notes on all that are left out.
 
@@ -38,6 +39,7 @@ def default_measures(
         style: how texts write numbers.
         target: shape (rows,).
         places: of the rows in the whole table, for messages; shape (rows,).
+        numbering: columns that number the rows of the whole table.
 
     Returns:
         The names of the columns that are scored, and the notes.
@@ -52,7 +54,7 @@ def default_measures(
             continue
         column = frame.iloc[:, position]
         found = quantity(column, name, style)
-        if counts_rows(column, name):
+        if name in numbering or counts_rows(column, name):
             notes.append(f"not scored: {name!r} numbers the rows; --measures can name it")
         elif len(found.words) + found.empty == len(frame):
             notes.append(f"not scored: {name!r} is empty in every row")
@@ -71,7 +73,12 @@ def default_measures(
         notes.append(f"not scored: {', '.join(truths)} (true or false)")
     if texts:
         notes.append(f"not scored: {', '.join(texts)} (text)")
-    outcomes = _outcomes(names, values, target)
+    elsewhere = {
+        str(name): found.values
+        for name in frame.columns
+        if name in used and not (found := quantity(frame[name], name, style)).unreadable
+    }
+    outcomes = _outcomes(names, values, elsewhere, target)
     return [name for name in names if name not in outcomes.left_out], [*outcomes.notes, *notes]
 
 
@@ -82,9 +89,12 @@ class _Outcomes:
 
 
 def _outcomes(
-    names: Sequence[str], values: Mapping[str, NDArray[np.float64]], target: NDArray[np.float64] | None
+    names: Sequence[str],
+    values: Mapping[str, NDArray[np.float64]],
+    elsewhere: Mapping[str, NDArray[np.float64]],
+    target: NDArray[np.float64] | None,
 ) -> _Outcomes:
-    """What is to be predicted under other names, and seeds."""
+    """What is to be predicted under other names, and seeds; `elsewhere`: numbers with another part."""
     called = [name for name in names if is_seed(name) or is_outcome(name)]
     notes = []
     if called:
@@ -96,9 +106,16 @@ def _outcomes(
     if same:
         notes.append(f"not scored: {', '.join(same)} (the target in every row, but for units; {NAME_THEM})")
     others = {name: values[name] for name in names if name not in same}
+    others |= {name: own for name, own in elsewhere.items() if not same_as_target(own, target)}
     made: list[str] = []
     for first, second, scale in differences(others, target):
-        left_out = [name for name in (first, second) if not of_training(name)] or [first, second]
+        outcome = [name for name in (first, second) if not of_training(name)] or [first, second]
+        left_out = [name for name in outcome if name in values]
+        for name in names:
+            if name not in (first, second, *called, *made) and any(
+                same_as_target(values[name], others[one]) for one in outcome
+            ):
+                left_out.append(name)
         made += left_out
         times = "" if scale == 1 else f"{scale:g} times "
         if set(left_out) - set(called):

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from gapbench_base.errors import TableError
 from gapbench_base.suggestions import near_and_others
-from gapbench_leaderboard.intake.copies import copies, named_rows
+from gapbench_leaderboard.intake.copies import copies, named_rows, numbering
 from gapbench_leaderboard.statistics.cells import is_empty
 from gapbench_leaderboard.statistics.quantities import quantity, shown
 
@@ -44,22 +44,38 @@ def standing_of_rows(frame: pd.DataFrame, only: Only, unique: bool) -> list[str]
             raise TableError(
                 f"--only: the table has no column {column!r}.{near_and_others(str(column), frame.columns)}"
             )
-        cells = _texts(frame.loc[:, column])
-        values = [_text(value) for value in wanted]
-        for value in values:
-            if value not in cells:
-                there = ", ".join(
-                    f"{text} ({cells.count(text)})" for text in list(dict.fromkeys(cells))[:_MOST_VALUES]
-                )
-                raise TableError(f"--only: no row has {column} = {value}; there are {there}")
-        for row, cell in enumerate(cells):
-            if not said[row] and cell not in values:
+        kept = _rows_of(frame.loc[:, column], column, wanted)
+        for row, cell in enumerate(_texts(frame.loc[:, column])):
+            if not said[row] and not kept[row]:
                 said[row] = f"{column}={cell}"
     if unique:
         chosen = np.flatnonzero([not text for text in said])
-        for row in chosen[copies(frame.iloc[chosen])]:
+        for row in chosen[copies(frame.iloc[chosen], numbering(frame))]:
             said[row] = COPY
     return said
+
+
+def _rows_of(column: pd.Series[Any], name: object, wanted: Collection[object]) -> NDArray[np.bool_]:
+    """Rows whose cell is one of the values: as it is written where some cell is, else as a number or word.
+
+    Returns:
+        shape (rows,).
+
+    Raises:
+        TableError: for a value that no row has.
+    """
+    written, read = [str(cell).strip() for cell in column.tolist()], _texts(column)
+    kept = np.zeros(len(column), dtype=bool)
+    for value in wanted:
+        exact = np.array([cell == str(value).strip() for cell in written])
+        found = exact if exact.any() else np.array([cell == _text(value) for cell in read])
+        if not found.any():
+            there = ", ".join(
+                f"{text} ({read.count(text)})" for text in list(dict.fromkeys(read))[:_MOST_VALUES]
+            )
+            raise TableError(f"--only: no row has {name} = {value}; there are {there}")
+        kept |= found
+    return kept
 
 
 def kept_rows(said: Sequence[str]) -> NDArray[np.intp]:
@@ -67,13 +83,16 @@ def kept_rows(said: Sequence[str]) -> NDArray[np.intp]:
     return np.flatnonzero([not text for text in said])
 
 
-def notes_on_rows(frame: pd.DataFrame, said: Sequence[str], used: Collection[Hashable]) -> list[str]:
+def notes_on_rows(
+    frame: pd.DataFrame, said: Sequence[str], used: Collection[Hashable], only: Only
+) -> list[str]:
     """What a reader should know of the rows that are left out, and of a column that could have said which.
 
     Args:
         frame: one row per network.
         said: of `standing_of_rows`.
         used: columns that have a part in the scores.
+        only: as `standing_of_rows` had it.
 
     Returns:
         Notes.
@@ -88,11 +107,10 @@ def notes_on_rows(frame: pd.DataFrame, said: Sequence[str], used: Collection[Has
             )
         elif text:
             notes.append(f"{len(rows)} rows with {text} are left out, as --only asks")
-    asked = {text.partition("=")[0] for text in said}
     return notes + [
         note
         for name in frame.columns
-        if name not in used and str(name) not in asked and (note := _unused_state(frame[name], name))
+        if name not in used and name not in only and (note := _unused_state(frame[name], name))
     ]
 
 
@@ -125,6 +143,8 @@ def _text(cell: object) -> str:
     if isinstance(cell, bool | np.bool_):
         return str(bool(cell)).lower()
     found = quantity(pd.Series([cell], dtype=object), "")
+    if isinstance(cell, int | np.integer):
+        return str(int(cell))
     if not found.unreadable and np.isfinite(found.values).all():
         return f"{found.values[0]:.15g}"
     if isinstance(cell, str):

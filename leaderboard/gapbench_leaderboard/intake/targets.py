@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -57,9 +58,11 @@ def with_target(frame: pd.DataFrame, target: str, test_errors: bool = False) -> 
         parts.append(found.values)
     made = frame.assign(**{target: parts[0] - parts[1]})
     errors = None
-    if test_errors and _is_error(first) and not of_training(first):
+    if test_errors and re.search(r"err(or)?s?(?![a-z])", first.lower()) and not of_training(first):
         errors = first
-    elif test_errors and "acc" in second.lower() and not of_training(second):
+    elif (
+        test_errors and re.search(r"acc(urac(y|ies)|s)?(?![a-z])", second.lower()) and not of_training(second)
+    ):
         errors = f"1 - {second}"
         made = made.assign(**{errors: 1.0 - parts[1]})
     made.attrs = dict(frame.attrs)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from gapbench_leaderboard.intake.spelling import axis_values
 from gapbench_leaderboard.scoring.table_notes import FEW_LEVELS
 from gapbench_leaderboard.statistics.partial import TOLERANCE
-from gapbench_leaderboard.statistics.quantities import quantity
+from gapbench_leaderboard.statistics.quantities import levels, quantity
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,8 @@ def held_fixed(series: pd.Series[Any], column: Hashable, configurations: int) ->
     known = found.values[np.isfinite(found.values)]
     if found.unreadable or truth or not len(known):
         return HeldFixed(column, True)
+    if found.merged is not None:  # whole numbers that differ are equal as floating-point numbers
+        return HeldFixed(column, True)
     distinct = len(np.unique(known))
     enough = len(known) if distinct <= FEW_LEVELS else configurations
     if 2 * distinct <= enough:
@@ -80,6 +82,10 @@ def matching_columns(
     Returns:
         One column, or two where numbers that match exactly are missing: the second says where.
     """
+    if not held.number and quantity(series, held.column).merged is not None:
+        return [
+            np.array([f"level {code:09d}" for code in levels(series, held.column).tolist()], dtype=object)
+        ]
     if not held.number:
         return [axis_values(series, target).to_numpy()]
     values = quantity(series, held.column).values

@@ -112,14 +112,21 @@ def refuse_no_fractions(found: Quantity, column: object, rows: NDArray[np.intp])
         )
 
 
-def refuse_no_width(frame: pd.DataFrame, width: str, axes: Sequence[str]) -> None:
+def refuse_no_width(frame: pd.DataFrame, width: str, axes: Sequence[str], measures: Sequence[str]) -> None:
     """Refuse widths that are no numbers, or no axis (networks of different widths are no seeds of one).
+
+    A measure called `width` would stand in the place of the baseline.
 
     Raises:
         TableError: if they are.
     """
     if width not in axes:
         raise TableError(f"the width {width!r} must be one of the axes: {', '.join(map(str, axes))}")
+    if "width" in map(str, measures):
+        raise TableError(
+            "a measure cannot be called 'width' where --width names one, which is a baseline of that name: rename "
+            "the column, or name the others by --measures"
+        )
     found = quantity(frame[width], width)
     if found.words or found.unreadable or not np.isfinite(found.values).all():
         raise TableError(f"the width {width!r} must be a number in every row")

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from gapbench_leaderboard.intake.outcomes import is_better_where_larger
+from gapbench_leaderboard.intake.outcomes import is_better_where_larger, of_training
 from gapbench_leaderboard.intake.targets import MINUS
 from gapbench_leaderboard.statistics.cells import NumberFormat, is_missing, nearly, remedy
 from gapbench_leaderboard.statistics.configurations import axis_codes, group_codes
@@ -130,7 +130,10 @@ def unnamed_problem(frame: pd.DataFrame, axes: Sequence[str], problem: Sequence[
 
 def turned_target(target: str) -> list[str]:
     """A target that sounds as if larger values were better: tau then has the other sign."""
-    if not is_better_where_larger(target) or MINUS in str(target):
+    first, minus, second = str(target).partition(MINUS)
+    if minus and not (is_better_where_larger(first) and of_training(second)):
+        return []
+    if not is_better_where_larger(first if minus else target):
         return []
     return [
         f"target {target}: sounds as if larger were better; it is taken as larger is worse, like a gap or an "

@@ -90,13 +90,13 @@ def scored_rows(frame: pd.DataFrame, roles: Roles, only: Only) -> ScoredRows:
     """
     target, axes, test_error = roles.target, roles.axes, roles.test_error
     if roles.width is not None:
-        refuse_no_width(frame, roles.width, axes)
+        refuse_no_width(frame, roles.width, axes, roles.measures)
     remarks = [*frame.attrs.get("notes", ()), *renamed_headings(frame)]
     said = standing_of_rows(frame, only, roles.seed_column is None)
     places = kept_rows(said)
     if roles.seed_column is not None:
         refuse_shared_seeds(frame.iloc[places], axes, roles.seed_column)
-    remarks += notes_on_rows(frame, said, roles.columns)
+    remarks += notes_on_rows(frame, said, roles.columns, only)
     style = frame.attrs.get("numbers")
     if roles.test_size is not None and test_error is None:
         test_error, found = errors_behind(frame, target, roles.columns)

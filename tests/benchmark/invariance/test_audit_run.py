@@ -17,7 +17,7 @@ import gapbench
 from benchmark.tiny_suite import TINY
 from gapbench.checking.invariances import summary
 from gapbench.cli import cli
-from gapbench.invariance.population import _sample, audit_run
+from gapbench.invariance.population import _sample, _summary, audit_run
 from gapbench.invariance.results import compared
 from gapbench.invariance.transformations import KINDS, Transformer
 from gapbench.population.network import handover_of
@@ -206,5 +206,14 @@ def test_what_sampling_error_hides_is_said() -> None:
     changed = compared("permutation", 0.5, measured(2.0, 0.03), measured(2.5, 0.04))
     assert (changed.verdict, changed.reason) == ("not invariant", "")
     assert "invariant (a change below 0.4 x the value" in summary([hidden])
-    assert summary([blind]).startswith("not applicable: permutation (cannot be told")
+    assert summary([blind]) == "permutation: " + blind.reason.replace(": ", " (") + ")"
+    assert summary([exact, blind]).startswith("permutation: cannot be told (a change below 1 x the value")
+    (row,) = _summary([exact, *[blind] * 4])
+    assert (row["verdict"], row["networks"]) == (
+        "not applicable",
+        1,
+    )  # one network of five does not speak for all
+    assert row["reason"].startswith("on 4 of 5 networks cannot be told")
+    (row,) = _summary([changed, blind])
+    assert row["verdict"] == "not invariant"
     assert summary([exact]) == "permutation: invariant"
