@@ -355,7 +355,7 @@ def test_values_of_rows_are_written_as_one_says_them(table: pd.DataFrame, cells:
 
 
 def test_numbers_of_rows_are_those_of_the_whole_table(table: pd.DataFrame, tmp_path: Path) -> None:
-    """With rows left out they are no longer consecutive, and still no measure; rows given twice are still copies."""
+    """With rows left out they are not consecutive, and still no measure; rows given twice are still copies."""
     table = table.assign(status=np.where(np.arange(120) % 4 == 0, "diverged", "ok"))
     doubled = pd.concat([table, table.iloc[:30]], ignore_index=True)
     doubled.insert(0, "id", np.arange(1, 151))

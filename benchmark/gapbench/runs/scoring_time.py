@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from gapbench_base.durations import duration
 
@@ -84,6 +84,12 @@ class ScoringTime:
         self._once = TYPICAL
         arguments = (tried, tuple(axes))
         self._thread = threading.Thread(target=self._try, args=arguments, daemon=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.wait()
 
     def predicted(self) -> float:
         """The seconds; those of a typical machine before the trial has ended, which the first call begins."""

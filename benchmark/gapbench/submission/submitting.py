@@ -199,14 +199,13 @@ def _measure(
             from gapbench.runs.run import open_run
             from gapbench.runs.scoring_time import scoring_of
 
-            scoring = scoring_of(open_run(population.folder), more=1)
-            countdown = Countdown(len(tasks), say, scoring.predicted)
-            for count, (task, answer) in enumerate(fleet.measure(tasks), start=1):
-                if answer.violations:
-                    return [f"{reason} (on one network of several)" for reason in answer.violations]
-                keep(task.name, answer)
-                countdown.done(count)
-            scoring.wait()
+            with scoring_of(open_run(population.folder), more=1) as scoring:
+                countdown = Countdown(len(tasks), say, scoring.predicted)
+                for count, (task, answer) in enumerate(fleet.measure(tasks), start=1):
+                    if answer.violations:
+                        return [f"{reason} (on one network of several)" for reason in answer.violations]
+                    keep(task.name, answer)
+                    countdown.done(count)
         rows = [row for row in store.measurements() if row.measurement in set(keys.values())]
     values = [row.value for row in rows if row.value is not None]
     if not values:

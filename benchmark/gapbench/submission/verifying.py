@@ -136,14 +136,13 @@ def _on_same(
     differing = []
     with fleet:
         tasks = [task_for(population, member, entry.seed) for member in population.members]
-        scoring = scoring_of(open_run(run))
-        countdown = Countdown(len(tasks), say, scoring.predicted)
-        for count, (task, answer) in enumerate(fleet.measure(tasks), start=1):
-            countdown.done(count)
-            text = disagreement(entry.values.get(task.name), answer.measurement)
-            if text:
-                differing.append(f"network {task.name}: {text}")
-        scoring.wait()
+        with scoring_of(open_run(run)) as scoring:
+            countdown = Countdown(len(tasks), say, scoring.predicted)
+            for count, (task, answer) in enumerate(fleet.measure(tasks), start=1):
+                countdown.done(count)
+                text = disagreement(entry.values.get(task.name), answer.measurement)
+                if text:
+                    differing.append(f"network {task.name}: {text}")
     examples = sorted(differing)[:5]
     text = f"all {len(population.members)} values agree within their stated errors"
     if differing:
