@@ -373,6 +373,25 @@ def test_numbers_of_rows_are_those_of_the_whole_table(table: pd.DataFrame, tmp_p
     assert not any(note.startswith("column status") for note in document["notes"])
 
 
+@pytest.mark.parametrize(
+    ("name", "cells", "said"),
+    [
+        ("converged", [True, False], "converged=true"),
+        ("diverged", [True, False], "diverged=false"),
+        ("failed", [1, 0], "failed=0"),
+        ("state", ["killed", "done"], "state=done"),
+    ],
+)
+def test_the_networks_that_came_to_their_end_are_suggested(
+    table: pd.DataFrame, name: str, cells: list[object], said: str
+) -> None:
+    """Though they are the fewer here."""
+    good = cells.index(True) if name == "converged" else 1
+    column = [cells[good if k % 6 == 0 else 1 - good] for k in range(120)]
+    scores = score_table(table.assign(**{name: column}), ["m"], "gap", ["lr"], **QUICK)
+    assert f"--only {said} ranks those alone" in spoken(scores, f"column {name}")
+
+
 def test_rows_are_chosen_by_exact_values(table: pd.DataFrame) -> None:
     large = np.where(np.arange(120) % 3 == 0, 12345678901234567, 12345678901234568)
     codes = np.array(["01", "1", "1.0"], dtype=object)[np.arange(120) % 3]

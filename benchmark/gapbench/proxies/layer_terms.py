@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gapbench.proxies.results import NotApplicable
 
@@ -42,14 +42,28 @@ class LayerTerms:
         """ln of the product of the squared Frobenius norms, with the gains squared."""
         return 2.0 * (_sum_of_logs(self.names, self.frobenius) + self.log_gain)
 
+    def spectral_over(self, gamma: float) -> float:
+        """`log_spectral_product` - ln gamma^2."""
+        return self.log_spectral_product - 2.0 * math.log(gamma)
+
+    def frobenius_over(self, gamma: float) -> float:
+        """`log_frobenius_product` - ln gamma^2."""
+        return self.log_frobenius_product - 2.0 * math.log(gamma)
+
+    def details(self, **more: Any) -> dict[str, Any]:
+        """What a proxy tells of the layers beside its value."""
+        norms = {"layers": self.names, "spectral": self.spectral, "frobenius": self.frobenius}
+        return {**norms, "log_gain": self.log_gain, **more}
+
     def log_sum(self, log_product: float) -> float:
         """ln of d times the d-th root of a product over the d layers."""
         return math.log(self.depth) + log_product / self.depth
 
-    def ratios(self, frobenius: list[float]) -> float:
-        """The sum over layers of `frobenius`^2 / spectral^2."""
+    @property
+    def ratios(self) -> float:
+        """The sum over layers of Frobenius^2 / spectral^2; with the reference "initial" of squared distances."""
         _require_positive(self.names, self.spectral)
-        return sum((f / s) ** 2 for f, s in zip(frobenius, self.spectral))
+        return sum((f / s) ** 2 for f, s in zip(self.frobenius, self.spectral))
 
 
 def layer_terms(context: Context, *, reshaped: bool = False, reference: str = "zero") -> LayerTerms:

@@ -21,18 +21,17 @@ def numbering(frame: pd.DataFrame) -> list[Hashable]:
     return row_numbers(frame[~_table(frame).duplicated().to_numpy()])
 
 
-def copies(frame: pd.DataFrame, numbers: Collection[Hashable] | None = None) -> NDArray[np.bool_]:
+def copies(frame: pd.DataFrame, numbers: Collection[Hashable]) -> NDArray[np.bool_]:
     """Rows that equal an earlier one in every column but those that number the rows, shape (rows,).
 
     Args:
         frame: the rows.
-        numbers: the columns that number them, where these are a part of a table; else they are found here.
+        numbers: the columns that number the rows of the whole table (`numbering`), of which these may be a part.
 
     Returns:
         True from the second of equal rows on.
     """
-    known = set(numbering(frame) if numbers is None else numbers)
-    kept = [k for k, name in enumerate(frame.columns) if name not in known]
+    kept = [k for k, name in enumerate(frame.columns) if name not in numbers]
     return _table(frame)[kept].duplicated().to_numpy() if kept else np.zeros(len(frame), dtype=bool)
 
 

@@ -36,6 +36,8 @@ OTHERS = frozenset(
 )
 """Words that add nothing. With any other word (sharpness, flatness, time, batch) it is no outcome."""
 DATA_SETS = frozenset("cifar imagenet mnist svhn tiny x ori".split())
+BETTER = frozenset("accuracy accuracies acc accs auc auroc f bleu score precision prec miou r".split())
+"""Results of which a larger one is better."""
 TRAINING = frozenset("train training trn fit".split())
 SEEDS = frozenset("seed seeds randomseed rngseed trial trials repeat replicate fold run runid".split())
 SCALES = (1.0, 100.0, 0.01)
@@ -76,20 +78,7 @@ def is_seed(name: object) -> bool:
 def is_better_where_larger(name: object) -> bool:
     """Whether an outcome is called as accuracies and scores are, of which larger ones are better."""
     words = set(_words(name))
-    better = words & {
-        "accuracy",
-        "acc",
-        "accs",
-        "auc",
-        "auroc",
-        "f",
-        "bleu",
-        "score",
-        "precision",
-        "prec",
-        "miou",
-        "r",
-    }
+    better = words & BETTER
     return bool(better or words == {"top"}) and not words & set("gap error err loss drop decrease".split())
 
 

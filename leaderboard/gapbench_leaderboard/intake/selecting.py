@@ -17,7 +17,9 @@ from gapbench_leaderboard.statistics.quantities import quantity, shown
 
 STATES = ("status", "state", "converged", "diverged", "failed", "finished", "completed")
 """What people call a column that says whether the training of a network came to its end."""
-_GOOD = ("ok", "converged", "done", "success", "finished", "completed", "complete", "true")
+_GOOD = ("ok", "converged", "done", "success", "finished", "completed", "complete", "true", "1", "yes")
+_BAD = ("false", "0", "no")
+"""What is said of a network that did not fail, or did not diverge."""
 COPY = "copy"
 _MOST_VALUES = 12
 
@@ -122,7 +124,8 @@ def _unused_state(column: pd.Series[Any], name: Hashable) -> str:
     if not 1 < len(values) <= _MOST_VALUES:
         return ""
     told = ", ".join(f"{value} {cells.count(value)}" for value in values)
-    good = max(values, key=lambda value: (value.lower() in _GOOD, cells.count(value)))
+    wanted = _BAD if str(name).strip().lower() in ("diverged", "failed") else _GOOD
+    good = max(values, key=lambda value: (value.lower() in wanted, cells.count(value)))
     return (
         f"column {name}: not used ({told}); all rows are ranked, whatever it says: --only {name}={good} ranks "
         "those alone"

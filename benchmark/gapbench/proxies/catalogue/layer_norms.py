@@ -12,7 +12,7 @@ normalisation.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gapbench.proxies.catalogue.margins import margin_scale
 from gapbench.proxies.layer_terms import LayerTerms, full_maps, layer_terms, spectral_distances
@@ -21,11 +21,6 @@ from gapbench.proxies.results import Estimate, NotApplicable
 
 if TYPE_CHECKING:
     from gapbench.proxies.context import Context
-
-
-def _details(terms: LayerTerms, **more: Any) -> dict[str, Any]:
-    norms = {"layers": terms.names, "spectral": terms.spectral, "frobenius": terms.frobenius}
-    return {**norms, "log_gain": terms.log_gain, **more}
 
 
 @proxy("log_prod_of_spec", reference="Jiang et al. 2020, eq. 32")
@@ -39,7 +34,7 @@ def log_prod_of_spec(context: Context) -> Estimate:
         The logarithm, with the layers in the details.
     """
     terms = layer_terms(context)
-    return Estimate(terms.log_spectral_product, details=_details(terms))
+    return Estimate(terms.log_spectral_product, details=terms.details())
 
 
 @proxy("log_prod_of_spec_over_margin", reference="Jiang et al. 2020, eq. 31")
@@ -52,8 +47,8 @@ def log_prod_of_spec_over_margin(context: Context) -> Estimate:
         The logarithm, with the layers in the details.
     """
     gamma, terms = margin_scale(context), layer_terms(context)
-    value = terms.log_spectral_product - 2.0 * math.log(gamma)
-    return Estimate(value, details=_details(terms, gamma=gamma))
+    value = terms.spectral_over(gamma)
+    return Estimate(value, details=terms.details(gamma=gamma))
 
 
 @proxy("log_spec_orig_main", reference="Jiang et al. 2020, eq. 30")
@@ -66,9 +61,8 @@ def log_spec_orig_main(context: Context) -> Estimate:
         The logarithm, with the layers in the details.
     """
     gamma, terms = margin_scale(context), layer_terms(context)
-    ratios = terms.ratios(terms.frobenius)
-    value = terms.log_spectral_product - 2.0 * math.log(gamma) + math.log(ratios)
-    return Estimate(value, details=_details(terms, gamma=gamma))
+    value = terms.spectral_over(gamma) + math.log(terms.ratios)
+    return Estimate(value, details=terms.details(gamma=gamma))
 
 
 @proxy("log_spec_init_main", reference="Jiang et al. 2020, eq. 29", needs=("initial",))
@@ -82,8 +76,8 @@ def log_spec_init_main(context: Context) -> Estimate:
         The logarithm; `frobenius` in the details are the distances.
     """
     gamma, terms = margin_scale(context), layer_terms(context, reference="initial")
-    value = terms.log_spectral_product - 2.0 * math.log(gamma) + log_of_moved(terms)
-    return Estimate(value, details=_details(terms, gamma=gamma))
+    value = terms.spectral_over(gamma) + log_of_moved(terms)
+    return Estimate(value, details=terms.details(gamma=gamma))
 
 
 def log_of_moved(distances: LayerTerms) -> float:
@@ -95,7 +89,7 @@ def log_of_moved(distances: LayerTerms) -> float:
     Raises:
         NotApplicable: all distances are 0.
     """
-    ratios = distances.ratios(distances.frobenius)
+    ratios = distances.ratios
     if not ratios > 0:
         raise NotApplicable("the layers are as they were at initialisation")
     return math.log(ratios)
@@ -112,7 +106,7 @@ def fro_over_spec(context: Context) -> Estimate:
         The sum, with the layers in the details.
     """
     terms = layer_terms(context)
-    return Estimate(terms.ratios(terms.frobenius), details=_details(terms))
+    return Estimate(terms.ratios, details=terms.details())
 
 
 @proxy("log_sum_of_spec_over_margin", reference="Jiang et al. 2020, eq. 34")
@@ -125,8 +119,8 @@ def log_sum_of_spec_over_margin(context: Context) -> Estimate:
         The logarithm, with the layers in the details.
     """
     gamma, terms = margin_scale(context), layer_terms(context)
-    value = terms.log_sum(terms.log_spectral_product - 2.0 * math.log(gamma))
-    return Estimate(value, details=_details(terms, gamma=gamma))
+    value = terms.log_sum(terms.spectral_over(gamma))
+    return Estimate(value, details=terms.details(gamma=gamma))
 
 
 @proxy("log_sum_of_spec", reference="Jiang et al. 2020, eq. 35")
@@ -139,7 +133,7 @@ def log_sum_of_spec(context: Context) -> Estimate:
         The logarithm, with the layers in the details.
     """
     terms = layer_terms(context)
-    return Estimate(terms.log_sum(terms.log_spectral_product), details=_details(terms))
+    return Estimate(terms.log_sum(terms.log_spectral_product), details=terms.details())
 
 
 @proxy("log_prod_of_fro_over_margin", reference="Jiang et al. 2020, eq. 36")
@@ -152,8 +146,8 @@ def log_prod_of_fro_over_margin(context: Context) -> Estimate:
         The logarithm, with the layers in the details.
     """
     gamma, terms = margin_scale(context), layer_terms(context)
-    value = terms.log_frobenius_product - 2.0 * math.log(gamma)
-    return Estimate(value, details=_details(terms, gamma=gamma))
+    value = terms.frobenius_over(gamma)
+    return Estimate(value, details=terms.details(gamma=gamma))
 
 
 @proxy("log_prod_of_fro", reference="Jiang et al. 2020, eq. 37")
@@ -166,7 +160,7 @@ def log_prod_of_fro(context: Context) -> Estimate:
         The logarithm, with the layers in the details.
     """
     terms = layer_terms(context)
-    return Estimate(terms.log_frobenius_product, details=_details(terms))
+    return Estimate(terms.log_frobenius_product, details=terms.details())
 
 
 @proxy("log_sum_of_fro_over_margin", reference="Jiang et al. 2020, eq. 38")
@@ -179,8 +173,8 @@ def log_sum_of_fro_over_margin(context: Context) -> Estimate:
         The logarithm, with the layers in the details.
     """
     gamma, terms = margin_scale(context), layer_terms(context)
-    value = terms.log_sum(terms.log_frobenius_product - 2.0 * math.log(gamma))
-    return Estimate(value, details=_details(terms, gamma=gamma))
+    value = terms.log_sum(terms.frobenius_over(gamma))
+    return Estimate(value, details=terms.details(gamma=gamma))
 
 
 @proxy("log_sum_of_fro", reference="Jiang et al. 2020, eq. 39")
@@ -193,7 +187,7 @@ def log_sum_of_fro(context: Context) -> Estimate:
         The logarithm, with the layers in the details.
     """
     terms = layer_terms(context)
-    return Estimate(terms.log_sum(terms.log_frobenius_product), details=_details(terms))
+    return Estimate(terms.log_sum(terms.log_frobenius_product), details=terms.details())
 
 
 @proxy("fro_dist", reference="Jiang et al. 2020, eq. 40", needs=("initial",))
@@ -207,7 +201,7 @@ def fro_dist(context: Context) -> Estimate:
         The sum; `frobenius` in the details are the distances.
     """
     terms = layer_terms(context, reference="initial")
-    return Estimate(sum(f**2 for f in terms.frobenius), details=_details(terms))
+    return Estimate(sum(f**2 for f in terms.frobenius), details=terms.details())
 
 
 @proxy("dist_spec_init", reference="Jiang et al. 2020, eq. 41", needs=("initial",))
@@ -233,7 +227,7 @@ def param_norm_folded(context: Context) -> Estimate:
         The sum, with the layers in the details.
     """
     terms = layer_terms(context)
-    return Estimate(sum(f**2 for f in terms.frobenius), details=_details(terms))
+    return Estimate(sum(f**2 for f in terms.frobenius), details=terms.details())
 
 
 @proxy("stable_rank", reference="mean of |A_i|_F^2 / |A_i|_s^2; Jiang et al. 2020, eq. 33")

@@ -7,21 +7,16 @@ full map's may be smaller or larger, up to the root of the number of taps. All e
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gapbench.proxies.catalogue.layer_norms import log_of_moved
 from gapbench.proxies.catalogue.margins import margin_scale
-from gapbench.proxies.layer_terms import LayerTerms, layer_terms, reshaped_norms
+from gapbench.proxies.layer_terms import layer_terms, reshaped_norms
 from gapbench.proxies.registry import proxy
 from gapbench.proxies.results import Estimate
 
 if TYPE_CHECKING:
     from gapbench.proxies.context import Context
-
-
-def _details(terms: LayerTerms, **more: Any) -> dict[str, Any]:
-    norms = {"layers": terms.names, "spectral": terms.spectral, "frobenius": terms.frobenius}
-    return {**norms, "log_gain": terms.log_gain, **more}
 
 
 @proxy(
@@ -37,7 +32,7 @@ def log_prod_of_spec_reshaped(context: Context) -> Estimate:
         The logarithm, with the layers in the details.
     """
     terms = layer_terms(context, reshaped=True)
-    return Estimate(terms.log_spectral_product, details=_details(terms))
+    return Estimate(terms.log_spectral_product, details=terms.details())
 
 
 @proxy(
@@ -53,8 +48,8 @@ def log_prod_of_spec_over_margin_reshaped(context: Context) -> Estimate:
         The logarithm, with the layers in the details.
     """
     gamma, terms = margin_scale(context), layer_terms(context, reshaped=True)
-    value = terms.log_spectral_product - 2.0 * math.log(gamma)
-    return Estimate(value, details=_details(terms, gamma=gamma))
+    value = terms.spectral_over(gamma)
+    return Estimate(value, details=terms.details(gamma=gamma))
 
 
 @proxy(
@@ -70,9 +65,8 @@ def log_spec_orig_main_reshaped(context: Context) -> Estimate:
         The logarithm, with the layers in the details.
     """
     gamma, terms = margin_scale(context), layer_terms(context, reshaped=True)
-    ratios = terms.ratios(terms.frobenius)
-    value = terms.log_spectral_product - 2.0 * math.log(gamma) + math.log(ratios)
-    return Estimate(value, details=_details(terms, gamma=gamma))
+    value = terms.spectral_over(gamma) + math.log(terms.ratios)
+    return Estimate(value, details=terms.details(gamma=gamma))
 
 
 @proxy(
@@ -90,8 +84,8 @@ def log_spec_init_main_reshaped(context: Context) -> Estimate:
     """
     gamma = margin_scale(context)
     terms = layer_terms(context, reshaped=True, reference="initial")
-    value = terms.log_spectral_product - 2.0 * math.log(gamma) + log_of_moved(terms)
-    return Estimate(value, details=_details(terms, gamma=gamma))
+    value = terms.spectral_over(gamma) + log_of_moved(terms)
+    return Estimate(value, details=terms.details(gamma=gamma))
 
 
 @proxy("fro_over_spec_reshaped", reference="Dziugaite et al. 2020 (fro-over-spec); Jiang et al. 2020, eq. 33")
@@ -104,7 +98,7 @@ def fro_over_spec_reshaped(context: Context) -> Estimate:
         The sum, with the layers in the details.
     """
     terms = layer_terms(context, reshaped=True)
-    return Estimate(terms.ratios(terms.frobenius), details=_details(terms))
+    return Estimate(terms.ratios, details=terms.details())
 
 
 @proxy(
@@ -120,8 +114,8 @@ def log_sum_of_spec_over_margin_reshaped(context: Context) -> Estimate:
         The logarithm, with the layers in the details.
     """
     gamma, terms = margin_scale(context), layer_terms(context, reshaped=True)
-    value = terms.log_sum(terms.log_spectral_product - 2.0 * math.log(gamma))
-    return Estimate(value, details=_details(terms, gamma=gamma))
+    value = terms.log_sum(terms.spectral_over(gamma))
+    return Estimate(value, details=terms.details(gamma=gamma))
 
 
 @proxy(
@@ -136,7 +130,7 @@ def log_sum_of_spec_reshaped(context: Context) -> Estimate:
         The logarithm, with the layers in the details.
     """
     terms = layer_terms(context, reshaped=True)
-    return Estimate(terms.log_sum(terms.log_spectral_product), details=_details(terms))
+    return Estimate(terms.log_sum(terms.log_spectral_product), details=terms.details())
 
 
 @proxy(
