@@ -28,7 +28,7 @@ def limit_options(command: Callable[..., object]) -> Callable[..., object]:
         type=click.FloatRange(min=0.1),
         default=60.0,
         show_default=True,
-        help="Seconds for each network.",
+        help="Seconds for each network; waiting for a busy processor is not counted.",
     )(command)
 
 

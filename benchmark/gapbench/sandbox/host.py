@@ -18,6 +18,8 @@ import sys
 import tempfile
 from typing import Any
 
+from gapbench.sandbox.waiting import status_of
+
 CONTROL = 3
 SCRATCH = "/scratch"
 """The one folder that a sandboxed process can write to; its own, in memory, gone with it."""
@@ -51,7 +53,7 @@ def main() -> None:
             _reap(running)
             if not readable:
                 continue
-            message, descriptors, _, _ = socket.recv_fds(control, 65536, 3)
+            message, descriptors, _, _ = socket.recv_fds(control, 65536, 4)
             if not message:
                 break
             request = json.loads(message)
@@ -91,11 +93,10 @@ def _supervise(
     setup: dict[str, object], control: socket.socket, request: dict[str, object], descriptors: list[int]
 ) -> None:
     """In a process of its own: start the sandboxed one, wait for its end and tell how it ended."""
-    status = 255
     try:
         os.setpgid(0, 0)
         control.close()
-        jobs, results, output = descriptors
+        jobs, results, output, clock = descriptors
         if setup["namespaces"]:
             from gapbench.sandbox.namespaces import unshare
 
@@ -104,8 +105,7 @@ def _supervise(
         if pid == 0:
             _become(setup, request, jobs, results, output)
         os.close(jobs)
-        _, status = os.waitpid(pid, 0)
-        code = os.waitstatus_to_exitcode(status)
+        code = os.waitstatus_to_exitcode(status_of(pid, clock))
         os.write(results, b"\n" + json.dumps({"kind": "ended", "code": code}).encode() + b"\n")
     finally:
         os._exit(0)

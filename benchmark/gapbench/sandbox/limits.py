@@ -7,13 +7,16 @@ from dataclasses import asdict, dataclass
 from gapbench_base.errors import GapbenchError
 
 MIB = 2**20
+LATE = "it ran longer than"
+"""How the reason begins where a limit in seconds ended a process."""
 
 
 @dataclass(frozen=True)
 class Limits:
     """Of one network's measurement.
 
-    `seconds` of wall-clock time for each network, `load_seconds` for importing the proxy's file, `memory`
+    `seconds` for each network and `load_seconds` for importing the proxy's file: wall-clock time, without that
+    in which the process waited for a processor that others had (where the system tells: Linux). `memory`
     (bytes) beyond what the network, its data and the libraries take, `output` (bytes) printed, `files` (bytes)
     written to the private temporary folder.
     """

@@ -8,6 +8,7 @@ import secrets
 import selectors
 import shutil
 import signal
+import tempfile
 import threading
 import time
 from collections.abc import Mapping
@@ -18,12 +19,16 @@ import msgspec
 
 from gapbench.proxies.results import Measurement, MeasurementStatus
 from gapbench.sandbox.launching import START_SECONDS, Host
-from gapbench.sandbox.limits import Limits
+from gapbench.sandbox.limits import LATE, Limits
 from gapbench.sandbox.protocol import LONGEST_LINE, Garbled, clean, frame, number, parse_line
 from gapbench.sandbox.source import ProxyFile
+from gapbench.sandbox.waiting import told
 
 if TYPE_CHECKING:
     from gapbench.sandbox.handover import Handover
+
+MOST_PATIENCE = 10
+"""Times its limit that a process may take, however long it waited for a processor: it can make itself wait."""
 
 
 @dataclass(frozen=True)
@@ -94,8 +99,11 @@ class Session:
         jobs, self._writer = os.pipe()
         self._reader, results = os.pipe()
         self._printed, output = os.pipe()
+        self._clock = tempfile.TemporaryFile()
         try:
-            self._folder = self.host.start(self._name, self._modules, self.limits, [jobs, results, output])
+            self._folder = self.host.start(
+                self._name, self._modules, self.limits, [jobs, results, output, self._clock.fileno()]
+            )
         finally:
             for descriptor in (jobs, results, output):
                 os.close(descriptor)
@@ -112,6 +120,7 @@ class Session:
         for descriptor in (self._writer, self._reader, self._printed):
             with contextlib.suppress(OSError):
                 os.close(descriptor)
+        self._clock.close()
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
 
@@ -199,8 +208,14 @@ class Session:
     def _await(
         self, kinds: set[str], seconds: float, job: int | None = None
     ) -> tuple[dict[str, object] | None, str]:
-        """The next message of one of the kinds, or None and why there is none; then the process is ended."""
-        deadline = time.monotonic() + seconds
+        """Await a message of one of the kinds; a process that does not send it is ended.
+
+        What it waited for a processor is not counted.
+
+        Returns:
+            The message, or None and why there is none.
+        """
+        started, waited = time.monotonic(), told(self._clock.fileno())
         most = len(self._stream.violations) + 100
         while True:
             while (message := self._next_line()) is not None:
@@ -219,9 +234,10 @@ class Session:
                     return parsed, ""
             if len(self._stream.buffer) > LONGEST_LINE:
                 return self._give_up("it sent more than the protocol allows")
-            left = deadline - time.monotonic()
+            patience = seconds + told(self._clock.fileno()) - waited
+            left = started + min(patience, MOST_PATIENCE * seconds) - time.monotonic()
             if left <= 0:
-                return self._give_up(f"it ran longer than {seconds:g} s")
+                return self._give_up(f"{LATE} {seconds:g} s")
             if self._stream.closed:
                 return None, "the process ended without a result"
             for key, _ in self._selector.select(left):

@@ -1,0 +1,74 @@
+"""Points of a report made from measurements that are written down here."""
+
+import dataclasses
+
+import pytest
+
+from gapbench.checking.findings import Evidence, judge
+from gapbench.proxies.results import Measurement
+from gapbench.sandbox.limits import LATE, Limits
+from gapbench.sandbox.sandbox import Answer
+
+
+@dataclasses.dataclass(frozen=True)
+class Configuration:
+    family: str
+    task: str = "separable"
+    width: float = 1.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Member:
+    key: str
+    configuration: Configuration
+
+
+@dataclasses.dataclass(frozen=True)
+class Population:
+    members: tuple[Member, ...]
+
+
+MEMBERS = tuple(Member(name, Configuration(f"family {name}")) for name in "abc")
+
+
+def answer(value, reason=""):
+    status = "ok" if value is not None else "failed"
+    return Answer(Measurement("mine", value, None, 1.0, status, reason))
+
+
+def point(name, first, second):
+    evidence = Evidence(
+        name="mine",
+        population=Population(MEMBERS),
+        ranked=MEMBERS,
+        first={(key, 0): found for key, found in zip("abc", first, strict=True)},
+        second={(key, 0): found for key, found in zip("abc", second, strict=True)},
+        violations=(),
+        limits=Limits(),
+        ended=0,
+    )
+    return next(found for found in judge(evidence) if found.name == name)
+
+
+ONE, TWO, LONG = answer(1.0), answer(2.0), answer(None, f"{LATE} 20 s")
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "status", "words"),
+    [
+        ((ONE, TWO, TWO), (ONE, TWO, TWO), "pass", "the same on 3 networks"),
+        ((ONE, TWO, LONG), (ONE, TWO, TWO), "pass", "the same on 2 networks"),
+        ((ONE, TWO, TWO), (ONE, LONG, LONG), "pass", "the same on 1 networks"),
+        ((ONE, TWO, TWO), (LONG, LONG, LONG), "warning", "no network was measured twice within its time"),
+        ((ONE, TWO, LONG), (TWO, TWO, TWO), "fail", "differs on 1 of 2 networks"),
+        ((ONE, TWO, answer(None, "boom")), (ONE, TWO, TWO), "fail", "failed once, ok once (family c)"),
+    ],
+)
+def test_being_late_once_is_no_lack_of_repeatability(first, second, status, words):
+    found = point("repeatability", first, second)
+    assert (found.status, words in found.text) == (status, True), found
+
+
+def test_what_is_late_is_told_to_be_faster():
+    assert "faster" in point("families", (ONE, TWO, LONG), (ONE, TWO, LONG)).advice
+    assert "NotApplicable" in point("families", (ONE, LONG, answer(None, "boom")), (ONE, TWO, TWO)).advice
