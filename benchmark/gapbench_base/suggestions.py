@@ -5,6 +5,8 @@ from collections.abc import Iterable
 
 NEAR = 3
 """Names that are suggested, at most."""
+MOST_OTHERS = 40
+"""Names that are listed beside them, at most."""
 
 
 def did_you_mean(name: object, known: Iterable[str]) -> str:
@@ -21,12 +23,15 @@ def near_and_others(name: object, known: Iterable[str]) -> str:
         known: what there is.
 
     Returns:
-        ` Did you mean 'x' or 'y'? The others: a, b.`, or ` Known: a, b, x, y.` where none is near.
+        ` Did you mean 'x' or 'y'? The others: a, b.`, or ` Known: a, b, x, y.` where none is near. Many others are
+        counted.
     """
     names = list(dict.fromkeys(known))
     near = difflib.get_close_matches(str(name), names, n=NEAR)
     if not near:
         return f" Known: {', '.join(names) or 'none'}."
-    others = ", ".join(other for other in names if other not in near)
+    others = [other for other in names if other not in near]
     meant = f" Did you mean {' or '.join(map(repr, near))}?"
-    return f"{meant} The others: {others}." if others else meant
+    if len(others) > MOST_OTHERS:
+        return f"{meant} There are {len(others)} others."
+    return f"{meant} The others: {', '.join(others)}." if others else meant

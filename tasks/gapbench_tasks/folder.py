@@ -175,6 +175,12 @@ def _load_images(name: str, folder_name: str) -> RawImages:
     if (folder / source.npz).exists():
         arrays = _read_npz(source, folder / source.npz)
     else:
+        if not folder.is_dir():
+            raise TaskError(
+                f"{source.title} was not found: there is no folder {folder}. Name the one that has it with --data "
+                f"FOLDER or the environment variable GAPBENCH_DATA, or fetch it with\n"
+                f"    gapbench fetch {name} --data {folder}"
+            )
         raise TaskError(
             f"{source.title} was not found: looked in the folder {folder} for {source.layout} "
             f"(torchvision's layout) and for {source.npz}. Fetch it with\n"

@@ -15,6 +15,7 @@ NAMES = ["learning_rate", "batch_size", "momentum"]
         ("ab", ["abc", "abd", "q"], " Did you mean 'abd' or 'abc'? The others: q."),
         ("tau", ["taux"], " Did you mean 'taux'?"),
         (7, [], " Known: none."),
+        ("q", ["q1", *map(str, range(41))], " Did you mean 'q1'? There are 41 others."),
     ],
 )
 def test_near_names_come_first(name, known, words):

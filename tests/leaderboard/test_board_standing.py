@@ -66,7 +66,7 @@ def test_the_standing_of_a_row(entry: dict[str, Any], kind: str, tags: tuple[str
 
 
 def suite(fingerprint: str | None, complete: bool = True) -> dict[str, Any]:
-    known = {"fingerprint": fingerprint, "complete": complete, "words": "4 of 12 networks: a trial"}
+    known = {"fingerprint": fingerprint, "complete": complete, "words": "4 of 12 networks: incomplete"}
     return {"name": "made", "version": 1} | ({"population": known} if fingerprint else {})
 
 
@@ -86,7 +86,7 @@ def test_populations_have_runs_groups_and_aliases_of_their_own() -> None:
     assert [("trial" in record.tags) for record in records] == [False, False, False, True]
     assert all("other_population" in record.tags for record in records)
     assert "population" not in records[0].config
-    assert records[3].config["population_words"] == "4 of 12 networks: a trial"
+    assert records[3].config["population_words"] == "4 of 12 networks: incomplete"
     assert aliases(suites[0]) == ["suite-made-v1"]
     assert aliases(suites[1]) == ["suite-made-v1", f"population-{'a' * 16}"]
     assert artifact_names("made", "1", trial=True)[:2] == (

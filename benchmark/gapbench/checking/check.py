@@ -14,8 +14,9 @@ from gapbench.checking.population import RANKED, AuditCase, CheckPopulation, che
 from gapbench.checking.printed import printed
 from gapbench.checking.report import FAIL, INFORMATION, Point, Report
 from gapbench.checking.trials import Bench
+from gapbench.population.stored import Member, Population
 from gapbench.proxies.results import Measurement
-from gapbench.runs.countdown import Countdown
+from gapbench.runs.countdown import SANDBOX, Countdown
 from gapbench.sandbox import bubblewrap
 from gapbench.sandbox.described import choose, options_with
 from gapbench.sandbox.fleet import Fleet
@@ -42,6 +43,8 @@ POINTS = (
 
 OTHER_SEEDS = (1, 2, 3)
 LIMITS = Limits(seconds=20.0)
+TYPICAL = 0.2
+"""Seconds that a measurement takes, until some are made."""
 
 
 def check(
@@ -76,6 +79,7 @@ def check(
         hosts=hosts,
         preload=("timm.models", "torchvision.models"),
     )
+    countdown = Countdown(_measurements(prepared), say, what="measurements", typical=TYPICAL, before=SANDBOX)
     with fleet:
         loaded = fleet.describe()
 
@@ -97,7 +101,7 @@ def check(
             points = [Point("loads", FAIL, str(error), "register exactly one proxy, or choose with --proxy")]
             return report(points, source.file_name)
         fleet.proxy, fleet.options = description["name"], chosen
-        evidence = _measure(fleet, prepared, loaded.violations, description["name"], say)
+        evidence = _measure(fleet, prepared, loaded.violations, description["name"], countdown)
         points += findings.judge(evidence)
         if evidence.audits is not None:
             points.append(evidence.audits)
@@ -105,16 +109,19 @@ def check(
 
 
 def _measure(
-    fleet: Fleet, prepared: CheckPopulation, violations: tuple[str, ...], name: str, say: Say
+    fleet: Fleet,
+    prepared: CheckPopulation,
+    violations: tuple[str, ...],
+    name: str,
+    countdown: Countdown,
 ) -> Evidence:
     """All networks once on either side, in opposite orders; some with other seeds; the audit."""
     population = prepared.population
-    ranked = [m for m in population.members if m.configuration.family in RANKED]
+    ranked = _ranked(population)
     forward = [(member.key, 0) for member in population.members]
     further = [(member.key, seed) for member in ranked[::3] for seed in OTHER_SEEDS]
-    total = 2 * len(forward) + len(further) + len(prepared.audits)
-    say(f"Measuring {name} on {len(forward)} networks, {total} times in all.")
-    told = Countdown(total, say, what="measurements").more
+    countdown.say(f"Measuring {name} on {len(forward)} networks, {countdown.total} times in all.")
+    told = countdown.more
     with (
         Bench(fleet, prepared.packed, prepared.modules, disturbed=False, measured=told) as here,
         Bench(fleet, prepared.packed, prepared.modules, disturbed=True, measured=told) as there,
@@ -142,6 +149,17 @@ def _measure(
             evidence.audits = audits.result()
         evidence.ended = here.ends + there.ends
         return evidence
+
+
+def _ranked(population: Population) -> list[Member]:
+    return [m for m in population.members if m.configuration.family in RANKED]
+
+
+def _measurements(prepared: CheckPopulation) -> int:
+    """How many there are in a check."""
+    further = len(_ranked(prepared.population)[::3]) * len(OTHER_SEEDS)
+    audits = sum(1 for case in prepared.audits if case.file)
+    return 2 * len(prepared.population.members) + further + audits
 
 
 def _audits(bench: Bench, prepared: CheckPopulation) -> Point:

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from gapbench.commands.completing import proxies, runs
+from gapbench.commands.showing import showing
 from gapbench_base.errors import GapbenchError
 
 
@@ -46,15 +47,16 @@ def audit_command(
     target = run / "invariances.json"
     _require_writable(run)
     earlier = _earlier(target, seed) if chosen is not None and target.exists() else None
-    result = audit_run(
-        run,
-        networks=networks,
-        proxies=chosen,
-        strengths=(strength,),
-        data_dir=None if data_dir is None else str(data_dir),
-        seed=seed,
-        say=lambda text: click.echo(text, err=True),
-    )
+    with showing(err=True) as say:
+        result = audit_run(
+            run,
+            networks=networks,
+            proxies=chosen,
+            strengths=(strength,),
+            data_dir=None if data_dir is None else str(data_dir),
+            seed=seed,
+            say=say,
+        )
     if earlier is not None:
         result = _joined(target, earlier, result)
     text = json.dumps(result, indent=1, allow_nan=False)

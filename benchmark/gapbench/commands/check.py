@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from gapbench.commands.parsing import limit_options, limits_of, options_of
+from gapbench.commands.showing import showing
 
 
 @click.command("check")
@@ -33,23 +34,22 @@ def check_command(
     from gapbench.checking.check import check
     from gapbench.sandbox import bubblewrap
 
-    def say(text: str) -> None:
-        click.echo(text, err=True)
-
     missing = bubblewrap.unavailable()
     if missing and not unsandboxed:
-        say(
+        click.echo(
             f"Warning: no sandbox: {missing}. Limits on time and memory hold, but the file can read and write "
-            "what you can."
+            "what you can.",
+            err=True,
         )
-    report = check(
-        file,
-        proxy=proxy,
-        options=options_of(options),
-        limits=limits_of(time_limit, memory_limit),
-        unsandboxed=unsandboxed,
-        say=say,
-    )
+    with showing(err=True) as say:
+        report = check(
+            file,
+            proxy=proxy,
+            options=options_of(options),
+            limits=limits_of(time_limit, memory_limit),
+            unsandboxed=unsandboxed,
+            say=say,
+        )
     if as_json:
         click.echo(json.dumps(report.as_dict(), indent=2, allow_nan=False))
     else:

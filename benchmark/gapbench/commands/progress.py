@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TextIO
@@ -17,6 +17,7 @@ from gapbench_base.errors import GapbenchError
 
 if TYPE_CHECKING:
     from gapbench.population.progress import Progress
+    from gapbench.runs.countdown import Showing
     from gapbench.runs.records import StoredMeasurement, TrainedCell
 
 SILENCE = 10.0  # seconds after which a line says that work goes on
@@ -176,6 +177,47 @@ class Bars:
         self.bars.console.print(text, highlight=False, markup=False)
 
 
+class Networks:
+    """How many networks are trained, shown by what shows one thing at a time."""
+
+    def __init__(self, say: Showing) -> None:
+        self.say = say
+        self.cells = self.done = 0
+        self.seconds: float | None = None
+
+    def _show(self) -> None:
+        self.say.progress("networks", self.done, self.cells, self.seconds)
+
+    def about(self, axes: Sequence[str]) -> None:
+        """Nothing."""
+
+    def begin(self, cells: int, done: int, measurements: int, measured: int) -> None:
+        """What there is to do, and what was done before."""
+        self.cells, self.done = cells, done
+        self._show()
+
+    def trained(self, record: TrainedCell) -> None:
+        """Count a network, and say it of one that failed."""
+        self.done += 1
+        self._show()
+        if record.status in ("failed", "diverged"):
+            self.message(line_of(record))
+
+    def measured(self, record: StoredMeasurement) -> None:
+        """Say it of one that failed."""
+        if record.status == "failed":
+            self.message(f"{record.label} failed on {record.cell}: {record.reason}")
+
+    def left(self, seconds: float | None) -> None:
+        """Show it."""
+        self.seconds = seconds
+        self._show()
+
+    def message(self, text: str) -> None:
+        """Say it."""
+        self.say(text)
+
+
 class Quiet:
     """Says what a person should know, and nothing of progress."""
 
@@ -280,5 +322,12 @@ def progress(
     return Both(shown, Plain(stream, verbose))
 
 
+def networks_of(say: Callable[[str], None]) -> Plain | Networks:
+    """What tells of the networks that a command trains beside its other work."""
+    from gapbench.runs.countdown import Showing
+
+    return Networks(say) if isinstance(say, Showing) else Plain()
+
+
 if TYPE_CHECKING:
-    _conforming: tuple[type[Progress], ...] = (Plain, Bars, Quiet, Both)
+    _conforming: tuple[type[Progress], ...] = (Plain, Bars, Networks, Quiet, Both)

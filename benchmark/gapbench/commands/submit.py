@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from gapbench.runs.entry import Entry
 
 from gapbench.commands.parsing import limit_options, limits_of, options_of
+from gapbench.commands.showing import showing
 
 
 @click.command("submit")
@@ -56,21 +57,22 @@ def submit_command(
     """
     from gapbench.submission.submitting import submit
 
-    done = submit(
-        file,
-        run,
-        name=name,
-        authors=authors,
-        paper=paper,
-        proxy=proxy,
-        options=options_of(options),
-        limits=limits_of(time_limit, memory_limit),
-        unsandboxed=unsandboxed,
-        workers=workers,
-        data_dir=data_dir,
-        retry_failed=retry_failed,
-        say=click.echo,
-    )
+    with showing() as say:
+        done = submit(
+            file,
+            run,
+            name=name,
+            authors=authors,
+            paper=paper,
+            proxy=proxy,
+            options=options_of(options),
+            limits=limits_of(time_limit, memory_limit),
+            unsandboxed=unsandboxed,
+            workers=workers,
+            data_dir=data_dir,
+            retry_failed=retry_failed,
+            say=say,
+        )
     if done.entry is None:
         click.echo("Not entered:", err=True)
         for reason in done.refusals:

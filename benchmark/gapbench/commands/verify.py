@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from gapbench.commands.completing import entries, runs
+from gapbench.commands.showing import showing
 
 
 @click.command("verify")
@@ -35,23 +36,26 @@ def verify_command(
     The outcome is kept in the entry and shown on the board, with by whom and on which networks. Exit code 1 if
     it is refuted, contradicted or cannot be decided, 0 if it is confirmed or not contradicted.
     """
+    from gapbench.commands.progress import networks_of
     from gapbench.runs.comparing import CONFIRMED, NOT_CONTRADICTED
     from gapbench.submission.verifying import verify
     from gapbench_base.errors import GapbenchError
 
     if out is not None and not fresh_seeds:
         raise GapbenchError("--out goes with --fresh-seeds.")
-    found = verify(
-        entry,
-        run,
-        fresh_seeds=fresh_seeds,
-        out=out,
-        unsandboxed=unsandboxed,
-        workers=workers,
-        data_dir=data_dir,
-        by=by,
-        say=click.echo,
-    )
+    with showing() as say:
+        found = verify(
+            entry,
+            run,
+            fresh_seeds=fresh_seeds,
+            out=out,
+            unsandboxed=unsandboxed,
+            workers=workers,
+            data_dir=data_dir,
+            by=by,
+            say=say,
+            progress=networks_of(say) if fresh_seeds else None,
+        )
     click.echo(f"{found.outcome} on the {found.kind}: {found.text}")
     if not found.written:
         click.echo("The entry is not one of this run; nothing was written.")

@@ -49,10 +49,20 @@ def audit_measures(
     seed: int,
     kinds: Sequence[str] | None = None,
     strengths: Sequence[float] = (0.5,),
+    told: Callable[[], None] = lambda: None,
 ) -> dict[str, list[AuditResult]]:
-    """`audit_measure` for several measures at once: symmetries are found, and networks transformed, once."""
+    """`audit_measure` for several measures at once: symmetries are found, and networks transformed, once.
+
+    `told` is called after each value, and for each that there is none of.
+
+    Returns:
+        The results of each measure, by its label.
+    """
     transformer = Transformer.of(network, inputs)
-    before = {label: measure(transformer.network) for label, measure in measures.items()}
+    before: dict[str, Measurement] = {}
+    for label, measure in measures.items():
+        before[label] = measure(transformer.network)
+        told()
     results: dict[str, list[AuditResult]] = {label: [] for label in measures}
     for kind in KINDS if kinds is None else kinds:
         for strength in strengths:
@@ -67,4 +77,5 @@ def audit_measures(
                     results[label].append(not_applicable(kind, strength, reason_why))
                 else:
                     results[label].append(compared(kind, strength, before[label], measure(changed)))
+                told()
     return results

@@ -13,7 +13,9 @@ from torch import nn
 
 from gapbench.invariance.audit import Measure, audit_measures
 from gapbench.invariance.results import AuditResult, untold
+from gapbench.invariance.transformations import KINDS
 from gapbench.proxies.results import Measurement
+from gapbench.runs.countdown import Countdown
 from gapbench.suites.suite import ProxyRequest
 from gapbench_base.errors import GapbenchError
 
@@ -72,6 +74,8 @@ def audit_run(
         raise GapbenchError(f"The run has no proxy {', '.join(sorted(unknown))}. It has: {known}.")
     members = _sample(population.members, networks)
     found: dict[str, list[AuditResult]] = defaultdict(list)
+    values = len(members) * len(requests) * (1 + len(KINDS) * len(strengths))
+    countdown = Countdown(values, say, what="values")
     for number, member in enumerate(members, 1):
         given = handover_of(member, population)
         c = member.configuration
@@ -79,7 +83,9 @@ def audit_run(
         measures: dict[str, Measure] = {}
         for request in requests:
             measures[request.label] = _measure_of(request, given, seed)
-        audited = audit_measures(measures, given.model, given.inputs, seed=seed, strengths=strengths)
+        audited = audit_measures(
+            measures, given.model, given.inputs, seed=seed, strengths=strengths, told=countdown.more
+        )
         for label, results in audited.items():
             found[label] += results
     return {

@@ -5,18 +5,34 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from typing import Protocol, runtime_checkable
 
 from gapbench_base.durations import duration
 
 SILENCE = 10.0  # seconds between two lines, at least
 FEW = 3  # from so many on, the time between them counts
+PRIOR = 2.0  # measurements that what one typically takes counts for
+SANDBOX = 8.0
+"""Seconds that the processes for proxies typically take to start."""
+
+
+@runtime_checkable
+class Showing(Protocol):
+    """Hears lines, and shows how far work is."""
+
+    def __call__(self, text: str) -> None:
+        """Say a line."""
+
+    def progress(self, what: str, done: int, total: int, left: float | None) -> None:
+        """Show that `done` of `total` are done, and about how many seconds are left where that is known."""
 
 
 class Countdown:
     """Tells, every few seconds, how many of `total` networks are measured and about how long the others take.
 
-    They come in random order, so that those behind tell of those ahead. What comes after them (`afterwards`, in
-    seconds) counts as left, too.
+    They come in random order, so that those behind tell of those ahead. What comes before the first (`before`,
+    in seconds) and after the last (`afterwards`) counts as left, too. Until a few are measured, one is taken to
+    take `typical` seconds; nothing is guessed where that is 0.
     """
 
     def __init__(
@@ -25,26 +41,43 @@ class Countdown:
         say: Callable[[str], None],
         afterwards: Callable[[], float] = lambda: 0.0,
         what: str = "networks measured",
+        *,
+        typical: float = 0.0,
+        before: float = 0.0,
     ):
         self.total, self.say, self.afterwards, self.what = total, say, afterwards, what
+        self._typical, self._before = typical, before
         self._count, self._lock = 0, threading.Lock()
         self.began = self.first = self.last = time.monotonic()
+        if typical:
+            self._tell(0)
 
     def more(self) -> None:
         """One more is, whichever thread says so."""
         with self._lock:
             self._count += 1
-            self.done(self._count)
+            if self._count == 1:
+                self.first = time.monotonic()
+            self._tell(self._count)
 
-    def done(self, count: int) -> None:
-        """So many are."""
-        now, after = time.monotonic(), self.afterwards()
-        if count == 1:
-            self.first = now
-        if now - self.last < SILENCE or count >= self.total:
-            return
-        self.last = now
+    def _tell(self, count: int) -> None:
+        now = time.monotonic()
+        if isinstance(self.say, Showing):
+            self.say.progress(self.what, count, self.total, self.left(count, now))
+        elif now - self.last >= SILENCE and count < self.total:
+            self.last = now
+            left = self.left(count, now)
+            self.say(f"{count}/{self.total} {self.what}, about {duration(left or 0.0)} left")
+
+    def left(self, count: int, now: float) -> float | None:
+        """Seconds, None where there is nothing to tell it by."""
+        ahead, after = self.total - count, self.afterwards()
+        if count == 0:
+            start = max(0.0, self._before - (now - self.began))
+            return start + ahead * self._typical + after if self._typical else None
         # What came before the first (starting processes) tells nothing of those to come.
-        each = (now - self.first) / (count - 1) if count >= FEW else (now - self.began) / count
-        left = each * (self.total - count) + after
-        self.say(f"{count}/{self.total} {self.what}, about {duration(left)} left")
+        if self._typical:
+            each = (PRIOR * self._typical + now - self.first) / (PRIOR + count - 1)
+        else:
+            each = (now - self.first) / (count - 1) if count >= FEW else (now - self.began) / count
+        return ahead * each + after

@@ -38,10 +38,10 @@ class Identity:
 
     @property
     def words(self) -> str:
-        """`12 networks`, or `4 of 12 networks: a trial`."""
+        """`12 networks`, or `4 of 12 networks: incomplete`."""
         if self.complete:
             return f"{self.networks} networks"
-        return f"{self.networks} of {self.planned} networks: a trial"
+        return f"{self.networks} of {self.planned} networks: incomplete"
 
     def as_dict(self) -> dict[str, object]:
         """As plain JSON, with `complete` and `words`."""

@@ -235,7 +235,7 @@ class Run:
         if not self.identity.complete:
             notes.append(
                 f"Incomplete: {self.identity.networks} of the suite's {self.identity.planned} networks have been "
-                f"trained ({self.identity.words})."
+                "trained. The same `gapbench run` without --limit trains the others."
             )
         if missing := self.known.estimators_missing():
             notes.append(f"Not scored by the estimators of {', '.join(missing)}: not installed.")

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
+from gapbench.runs.countdown import SILENCE, Showing
 from gapbench_base.durations import duration
 
 if TYPE_CHECKING:
@@ -14,7 +15,8 @@ if TYPE_CHECKING:
 
     from gapbench.runs.run import Run
 
-SILENCE = 10.0  # seconds between two lines
+EARLY = 0.15
+"""Share of the scoring before which nothing is said of the rest: the first proxies take what all share."""
 TRIED = 30
 """Networks of the trial, the first of the plan, which are of all tasks and families."""
 PROXIES = 3
@@ -40,9 +42,18 @@ def scored(run: Run, say: Callable[[str], None], **options: Any) -> pd.DataFrame
     Returns:
         The scores.
     """
+    began = last = time.monotonic()
+    if isinstance(say, Showing):
+        showing: Showing = say
+        showing.progress("scoring", 0, 100, None)
+
+        def shown(share: float) -> None:
+            left = rest(time.monotonic() - began, share) if share >= EARLY else None
+            showing.progress("scoring", round(100 * share), 100, left)
+
+        return run.scores(progress=shown, **options)
     proxies = run.measurements["proxy"].nunique()
     say(f"Scoring {proxies} proxies on {len(run.rankable())} networks.")
-    began = last = time.monotonic()
 
     def progress(share: float) -> None:
         nonlocal last

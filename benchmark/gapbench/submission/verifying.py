@@ -11,10 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from gapbench.population.progress import Progress
 from gapbench.population.stored import open_population
 from gapbench.proxies.results import Measurement
 from gapbench.runs.comparing import CONFIRMED, UNDECIDED, compare
-from gapbench.runs.countdown import Countdown
+from gapbench.runs.countdown import SANDBOX, Countdown
 from gapbench.runs.entries import find_entry, load_entries, write_entry
 from gapbench.runs.entry import Entry, EntryPopulation, EntryValue, Score, Verification
 from gapbench.sandbox.fleet import Fleet, sandboxed
@@ -23,7 +24,7 @@ from gapbench.sandbox.protocol import clean
 from gapbench.sandbox.source import source_of
 from gapbench.submission.drafting import headline
 from gapbench.submission.fresh import fresh_suite
-from gapbench.submission.submitting import Say, submit, task_for
+from gapbench.submission.submitting import TYPICAL, Say, submit, task_for
 from gapbench_base.errors import GapbenchError
 from gapbench_base.validation import validated
 
@@ -71,6 +72,7 @@ def verify(
     data_dir: str | os.PathLike[str] | None = None,
     by: str = "",
     say: Say = lambda text: None,
+    progress: Progress | None = None,
     hosts: Sequence[Host] | None = None,
 ) -> Verified:
     """Verify an entry of `run`, by label, name, identity or file.
@@ -80,7 +82,7 @@ def verify(
     the same suite is trained with new network seeds and new data seeds in `out` (default: a new folder
     RUN/verification/...); `gapbench.runs.comparing.compare` says which outcome its score there has.
     `by` names who verifies; where nobody is named, or one of the entry's authors, the board says that its author
-    did.
+    did. `progress` hears of the networks that are trained.
 
     Returns:
         The outcome, and whether it was written into the entry.
@@ -94,7 +96,7 @@ def verify(
     if source.sha256 != entry.source_sha256:
         raise GapbenchError(f"The entry {entry.label}: its source does not have the checksum that it states.")
     if fresh_seeds:
-        found = _on_fresh(entry, folder, out, unsandboxed, workers, data_dir, say, hosts)
+        found = _on_fresh(entry, folder, out, unsandboxed, workers, data_dir, say, hosts, progress)
     else:
         found = _on_same(entry, folder, unsandboxed, workers, data_dir, say, hosts)
     return _keep(found, entry, folder, by, say)
@@ -134,12 +136,12 @@ def _on_same(
         hosts=hosts,
     )
     differing = []
-    with fleet:
-        tasks = [task_for(population, member, entry.seed) for member in population.members]
-        with scoring_of(open_run(run)) as scoring:
-            countdown = Countdown(len(tasks), say, scoring.predicted)
-            for count, (task, answer) in enumerate(fleet.measure(tasks), start=1):
-                countdown.done(count)
+    tasks = [task_for(population, member, entry.seed) for member in population.members]
+    with scoring_of(open_run(run)) as scoring:
+        countdown = Countdown(len(tasks), say, scoring.predicted, typical=TYPICAL, before=SANDBOX)
+        with fleet:
+            for task, answer in fleet.measure(tasks):
+                countdown.more()
                 text = disagreement(entry.values.get(task.name), answer.measurement)
                 if text:
                     differing.append(f"network {task.name}: {text}")
@@ -203,6 +205,7 @@ def _on_fresh(
     data_dir: str | os.PathLike[str] | None,
     say: Say,
     hosts: Sequence[Host] | None,
+    progress: Progress | None,
 ) -> Verification:
     from gapbench.running import run as run_suite
     from gapbench.runs.run import open_run
@@ -215,7 +218,7 @@ def _on_fresh(
     if not text.exists():  # an interrupted verification goes on with the seeds that it drew
         text.write_text(fresh_suite(suite), encoding="utf-8")
     say(f"Training a population with fresh seeds in {folder}; the same command with --out {folder} goes on.")
-    run_suite(text, folder, workers=workers, data_dir=data_dir, board=False)
+    run_suite(text, folder, workers=workers, data_dir=data_dir, board=False, progress=progress)
     file = folder / f"{entry.proxy}.py"
     file.write_text(entry.source, encoding="utf-8")
     done = submit(

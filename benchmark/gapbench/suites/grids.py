@@ -10,6 +10,7 @@ from gapbench.suites.columns import taken
 from gapbench.suites.configuration import Configuration, options_of_task
 from gapbench.suites.file import SPECIAL_AXES, SPECIAL_RULES, GridTable, RangeTable, When
 from gapbench.suites.sampling import Axes, Range, SampleRule, points_of
+from gapbench_base.complaints import Complaints
 from gapbench_base.errors import GapbenchError, ModelError
 from gapbench_base.rules import is_number, shown
 from gapbench_base.suggestions import near_and_others
@@ -59,13 +60,7 @@ def expand(
         raise GapbenchError(f"{where}: arm = {grid.arm!r} must be a text of printable characters.")
     if grid.arm:
         where += f" ({grid.arm})"
-    options = _checked_names(grid, where)
-    axes = {name: _axis(name, values, f"{where}: the axis {name}") for name, values in grid.axes.items()}
-    hp.checked(grid.training, f"{where}, training")
-    for name, values in axes.items():
-        _check_values(name, values, f"{where}, axes")
-    for number, when in enumerate(grid.when, start=1):
-        _check_when(when, grid, axes, options, f"{where}, when {number}")
+    options, axes = _checked_parts(grid, where)
     data_seed = grid.task_options.get("data_seed", 0)
     base = data_seed if isinstance(data_seed, int) else 0  # what it is instead is said where it is read
     how = SampleRule(grid.sample, grid.core, grid.seeds, grid.replicate, base)
@@ -88,6 +83,30 @@ def expand(
             raise GapbenchError(_coincide(known[configuration], point, grid.sample, where))
         known[configuration] = point
         yield configuration
+
+
+def _checked_parts(
+    grid: GridTable, where: str
+) -> tuple[dict[str, object], dict[str, Sequence[object] | Range]]:
+    """The options of the task with their defaults, and the axes; all that is wrong is said at once."""
+    complaints = Complaints()
+    options: dict[str, object] = {}
+    axes: dict[str, Sequence[object] | Range] = {}
+    with complaints.collecting():
+        options = _checked_names(grid, where)
+    for name, values in grid.axes.items():
+        with complaints.collecting():
+            axes[name] = _axis(name, values, f"{where}: the axis {name}")
+            _check_values(name, axes[name], f"{where}, axes")
+    for name, value in grid.training.items():
+        with complaints.collecting():
+            hp.checked({name: value}, f"{where}, training")
+    complaints.refuse()
+    for number, when in enumerate(grid.when, start=1):
+        with complaints.collecting():
+            _check_when(when, grid, axes, options, f"{where}, when {number}")
+    complaints.refuse()
+    return options, axes
 
 
 def _coincide(one: Mapping[str, object], other: Mapping[str, object], sample: int, where: str) -> str:

@@ -23,6 +23,7 @@ from gapbench.suites.configuration import (
 from gapbench.suites.file import LABELS, SCORER_ROWS, SuiteFile
 from gapbench.suites.grids import expand, followers_of
 from gapbench.suites.records import NONE
+from gapbench_base.complaints import Complaints
 from gapbench_base.errors import GapbenchError
 from gapbench_base.suggestions import near_and_others
 from gapbench_base.validation import validated
@@ -140,13 +141,22 @@ def parse_suite(
         GapbenchError: saying what is wrong and where.
     """
     file = _file(text, where)
-    hp.checked(file.training, f"suite {where}, [training]")
+    complaints = Complaints()
+    for name, value in file.training.items():
+        with complaints.collecting():
+            hp.checked({name: value}, f"suite {where}, [training]")
+    common_is_right = not complaints.found
     configurations: dict[Configuration, None] = {}
     for index, grid in enumerate(file.grid, start=1):
         place = f"suite {where}, grid {index}"
-        configurations.update(dict.fromkeys(expand(grid, file.training, place, careful)))
-    if requests is None:
-        requests = proxy_requests(file.measure.proxies, f"suite {where}, [measure]")
+        with complaints.collecting():
+            common = file.training if common_is_right else {}
+            configurations.update(dict.fromkeys(expand(grid, common, place, careful)))
+    with complaints.collecting():
+        if requests is None:
+            requests = proxy_requests(file.measure.proxies, f"suite {where}, [measure]")
+    complaints.refuse()
+    assert requests is not None
     axes = varying_axes(configurations, followers_of(file.grid))
     return _suite(file, text, tuple(configurations), tuple(requests), axes)
 
@@ -226,18 +236,11 @@ def proxy_requests(entries: Sequence[str | Mapping[str, object]], where: str) ->
             taken.
     """
     parsed: list[tuple[str, dict[str, object], str]] = []
+    complaints = Complaints()
     for entry in entries or list_proxies():
-        table: dict[str, object] = {"proxy": entry} if isinstance(entry, str) else dict(entry)
-        name, label = table.pop("proxy", None), table.pop("label", "")
-        if not isinstance(name, str):
-            raise GapbenchError(f"{where}: {entry!r} is no proxy: give a name or a table with proxy = name.")
-        known = _entry(name, where).options
-        for option in table:
-            if option not in known:
-                hint = near_and_others(option, known)
-                raise GapbenchError(f"{where}: {name} has no option {option!r}.{hint}")
-            _option_type(f"{where}: {name}", option, table[option], known[option])
-        parsed.append((name, table, str(label)))
+        with complaints.collecting():
+            parsed.append(_parsed(entry, where))
+    complaints.refuse()
     requests = []
     for name, options, label in parsed:
         same = [other for other_name, other, _ in parsed if other_name == name]
@@ -254,6 +257,21 @@ def proxy_requests(entries: Sequence[str | Mapping[str, object]], where: str) ->
     if twice:
         raise GapbenchError(f"{where}: listed more than once: {', '.join(twice)}.")
     return tuple(requests)
+
+
+def _parsed(entry: str | Mapping[str, object], where: str) -> tuple[str, dict[str, object], str]:
+    """Name, options and label of an entry of the list."""
+    table: dict[str, object] = {"proxy": entry} if isinstance(entry, str) else dict(entry)
+    name, label = table.pop("proxy", None), table.pop("label", "")
+    if not isinstance(name, str):
+        raise GapbenchError(f"{where}: {entry!r} is no proxy: give a name or a table with proxy = name.")
+    known = _entry(name, where).options
+    for option in table:
+        if option not in known:
+            hint = near_and_others(option, known)
+            raise GapbenchError(f"{where}: {name} has no option {option!r}.{hint}")
+        _option_type(f"{where}: {name}", option, table[option], known[option])
+    return name, table, str(label)
 
 
 def _entry(name: str, where: str) -> ProxyEntry:

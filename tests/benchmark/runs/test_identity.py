@@ -1,4 +1,4 @@
-"""Which population: a trial, the whole, other weights, and entries of another are told apart everywhere."""
+"""Which population: a part, the whole, other weights, and entries of another are told apart everywhere."""
 
 import json
 import shutil
@@ -44,7 +44,7 @@ def test_the_fingerprint_follows_text_cells_weights_errors_and_data_and_nothing_
     rows = [row("x"), row("y")]
     first = identity_of("text", ["x", "y", "z"], rows)
     assert (first.networks, first.planned, first.complete) == (2, 3, False)
-    assert first.words == "2 of 3 networks: a trial"
+    assert first.words == "2 of 3 networks: incomplete"
     assert first.date == "1970-01-02T00:00:00+00:00"
     assert identity_of("text", ["z", "y", "x"], rows[::-1]).fingerprint == first.fingerprint
     later = [replace(r, device="cuda", finished=1e9) for r in rows]
@@ -93,15 +93,15 @@ def test_a_trial_and_the_whole_never_share_a_remote_run_and_the_trial_says_so(gr
         assert all(("trial" in record.tags) == trial for record in found)
     config = records[0][0].config
     assert config["population"] == gapbench.open_run(grown[0]).identity.fingerprint
-    assert config["population_words"] == "4 of 12 networks: a trial"
+    assert config["population_words"] == "4 of 12 networks: incomplete"
     assert config["devices"] == ["cpu"]
     assert config["gapbench"]
     assert config["population_date"][:4] >= "2026"
     for name in ("data.json", "board.md", "index.html"):
-        assert "4 of 12 networks: a trial" in (grown[0] / "board" / name).read_text()
-        assert "a trial" not in (grown[1] / "board" / name).read_text()
+        assert "4 of 12 networks: incomplete" in (grown[0] / "board" / name).read_text()
+        assert "networks: incomplete" not in (grown[1] / "board" / name).read_text()
     shown = CliRunner().invoke(cli, ["board", str(grown[0])])
-    assert "4 of 12 networks: a trial" in shown.output
+    assert "4 of 12 networks: incomplete" in shown.output
 
 
 @pytest.mark.slow
@@ -113,7 +113,7 @@ def test_an_entry_on_a_trial_says_so_and_is_noticed_when_the_run_has_grown(grown
     trusted = ["--name", "a_norm", *(["--unsandboxed"] if WALLS else [])]
     shown = CliRunner().invoke(cli, ["submit", str(file), "--run", str(run), *trusted])
     assert shown.exit_code == 0, shown.output
-    assert "4 of 12 networks: a trial" in shown.output
+    assert "4 of 12 networks: incomplete" in shown.output
     suite = tmp_path / "tiny.toml"
     suite.write_text(TINY)
     grew = gapbench.run(suite, run, device="cpu", workers=0, proxies=["param_norm"], board=True)
@@ -158,7 +158,7 @@ def test_a_trial_published_after_the_whole_leaves_its_artifacts_alone(grown, tmp
 def test_the_difference_of_two_populations_is_told(grown):
     shown = CliRunner().invoke(cli, ["diff", str(grown[0]), str(grown[1])])
     assert "boards of different populations" in shown.output
-    assert "4 of 12 networks: a trial" in shown.output
+    assert "4 of 12 networks: incomplete" in shown.output
 
 
 def strange(run, change):

@@ -1,3 +1,4 @@
+import re
 from dataclasses import replace
 
 import pytest
@@ -242,7 +243,7 @@ seed = [0]
         ("max_epochs = 12", "max_epoch = 12", "max_epochs", "dropout"),
         ('task = "separable"', 'task = "seperable"', "separable", "digits_rotations"),
         ('family = ["plain/mlp"]', 'family = ["plain/mpl"]', "plain/mlp", "timm/mixer"),
-        ('"param_norm",', '"param_nrm",', "param_norm", "spectral_margin_bound"),
+        ('"param_norm",', '"param_nrm",', "param_norm", ""),  # too many to list
         ("radius = 0.2", "radios = 0.2", "radius", "restarts"),
         ("train_size = 60", "train_sice = 60", "train_size", "teacher"),
         ("samples = 40", "sampels = 1", "samples", "loss"),
@@ -258,3 +259,48 @@ def test_a_wrong_name_is_told_the_near_ones_and_the_others(old, new, near, other
     meant, _, others = message.partition("The others: ")
     assert f"Did you mean {near!r}" in meant
     assert other in others.rstrip(".").split(", ")
+    assert other or re.search(r"There are \d\d others\.$", message)
+
+
+def test_all_that_is_wrong_with_a_suite_is_said_at_once():
+    text = """
+name = "mine"
+version = 1
+[training]
+optimizer = "sgdx"
+max_epochs = -3
+[measure]
+proxies = ["param_nrm", { proxy = "random", radius = 1 }]
+[[grid]]
+task = "digits_rotation"
+[grid.axes]
+family = ["plain/mlpp"]
+width = [0.5, -1]
+seed = [0]
+[[grid]]
+task = "separable"
+training = { momentum = 2 }
+[grid.axes]
+family = ["plain/mlp"]
+width = [0]
+depht = [1]
+seed = [0]
+"""
+    with pytest.raises(GapbenchError) as raised:
+        parse_suite(text, "mine.toml")
+    lines = str(raised.value).splitlines()
+    words = [
+        "[training]: optimizer = 'sgdx'",
+        "[training]: max_epochs = -3",
+        "grid 1, task: There is no task 'digits_rotation'",
+        "grid 1, axes, family: There is no model family 'plain/mlpp'",
+        "grid 1, axes: width = -1",
+        "grid 2: there is no axis 'depht'",
+        "grid 2, axes: width = 0",
+        "grid 2, training: momentum = 2",
+        "[measure]: There is no proxy 'param_nrm'",
+        "[measure]: random has no option 'radius'",
+    ]
+    assert len(lines) == len(words)
+    for line, word in zip(lines, words, strict=True):
+        assert line.startswith(f"suite mine.toml, {word}"), line

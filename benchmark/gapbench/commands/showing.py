@@ -1,0 +1,78 @@
+"""What a command says while it works: a bar below its lines on a terminal, lines alone elsewhere."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+import click
+
+from gapbench_base.durations import duration
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from gapbench.runs.countdown import Showing
+
+
+class Bar:
+    """Lines, and below them how far work is and about how long the rest takes."""
+
+    def __init__(self, console: Console) -> None:
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+        from rich.table import Column
+
+        from gapbench.commands.one_line import OneLine
+
+        self.bars = Progress(
+            TextColumn("{task.description}", table_column=Column(no_wrap=True, min_width=12)),
+            BarColumn(bar_width=8),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            OneLine("last", table_column=Column(no_wrap=True, ratio=1)),
+            expand=True,
+            console=console,
+        )
+        self.what = ""
+
+    def __enter__(self) -> Self:
+        self.bars.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for task in self.bars.task_ids:
+            self.bars.update(task, last="")
+        self.bars.stop()
+
+    def __call__(self, text: str) -> None:
+        """Say it."""
+        self.bars.console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+    def progress(self, what: str, done: int, total: int, left: float | None) -> None:
+        """Show it; what was shown before of something else stays above, as far as it came."""
+        if what != self.what:
+            for task in self.bars.task_ids:
+                self.bars.update(task, last="")
+                self.bars.stop_task(task)
+            self.what = what
+            self.task = self.bars.add_task(what, total=total, completed=done, last="")
+        last = "" if left is None else f"{duration(left)} left"
+        self.bars.update(self.task, total=total, completed=done, last=last)
+
+
+def showing(err: bool = False) -> AbstractContextManager[Callable[[str], None]]:
+    """What hears lines and progress: a bar on a terminal, else lines; on standard error if `err`."""
+    if (sys.stderr if err else sys.stdout).isatty():
+        from rich.console import Console
+
+        return Bar(Console(stderr=err))
+    return nullcontext(lambda text: click.echo(text, err=err))
+
+
+if TYPE_CHECKING:
+    _conforming: type[Showing] = Bar
