@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gapbench.proxies.registry import expanded
 from gapbench.runs.folder import run_folder, suite_in
 from gapbench.runs.run import Run, open_run
 from gapbench.suites.suite import ProxyRequest, Suite, load_suite, proxy_requests
@@ -271,13 +272,13 @@ def _checked_stacks(stacks: str | None, device: str) -> str:
 
 
 def choose_proxies(suite: Suite, names: Sequence[str] | None) -> tuple[ProxyRequest, ...]:
-    """The suite's requests, or those whose label or proxy is named, or other registered proxies by name."""
+    """The suite's requests, or those named by label or proxy, or other registered proxies by name or group."""
     if names is None:
         return suite.proxies
     if not names:
         raise GapbenchError("No proxy is named: give at least one, or leave the option out.")
     chosen: list[ProxyRequest] = []
-    for name in names:
+    for name in expanded(names):
         found = [r for r in suite.proxies if name in (r.label, r.proxy)]
         chosen += found or proxy_requests([name], "--proxies")
     return tuple(dict.fromkeys(chosen))

@@ -25,11 +25,11 @@ def suites(context: click.Context, parameter: click.Parameter, incomplete: str) 
 
 def proxies(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Names of proxies, the last of several separated by commas."""
-    from gapbench.proxies.registry import list_proxies
+    from gapbench.proxies.registry import GROUPS, list_proxies
 
     before, comma, last = incomplete.rpartition(",")
     chosen = set(before.split(","))
-    names = [name for name in list_proxies() if name.startswith(last) and name not in chosen]
+    names = [name for name in (*GROUPS, *list_proxies()) if name.startswith(last) and name not in chosen]
     return [CompletionItem(f"{before}{comma}{name}") for name in names]
 
 

@@ -87,7 +87,7 @@ def _measured() -> dict[str, set[str]]:
 
 
 def _proxy(name: str) -> Described:
-    from gapbench.proxies.registry import proxy_entry
+    from gapbench.proxies.registry import COSTS, GROUPS, expanded, proxy_entry
 
     entry = proxy_entry(name)
     better = entry.higher_means == "better"
@@ -97,6 +97,8 @@ def _proxy(name: str) -> Described:
         "a larger value": f"predicts a {'smaller' if better else 'larger'} gap",
         "options": [f"{option} = {value!r}" for option, value in entry.options.items()] or "none",
         "needs": ", ".join(entry.needs) or "the trained network and its training data",
+        "cost": f"{entry.cost}: {COSTS[entry.cost]}",
+        "groups": ", ".join(group for group in GROUPS if name in expanded([group])),
         "version": entry.version,
         "in the suites": ", ".join(used) or "none",
         "defined in": entry.origin,

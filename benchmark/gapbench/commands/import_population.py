@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from gapbench.commands.completing import proxies
+from gapbench.commands.parsing import PROXY_GROUPS
 
 
 @click.command("import-population")
@@ -20,7 +21,7 @@ from gapbench.commands.completing import proxies
     "--test-data", type=click.Path(path_type=Path), help="Test examples of all (or a column test_data)."
 )
 @click.option("--test-size", type=click.IntRange(min=1), help="Test examples behind test_error.")
-@click.option("--proxies", shell_complete=proxies, help="Only these, separated by commas.")
+@click.option("--proxies", shell_complete=proxies, help=f"Only these, separated by commas; {PROXY_GROUPS}.")
 @click.option(
     "--samples",
     type=click.IntRange(min=2),

@@ -25,10 +25,14 @@ def list_command(kind: str, as_json: bool) -> None:
         click.echo(json.dumps(rows, indent=2))
         return
     width = max(len(row["name"]) for row in rows)
+    costs = max(len(row.get("cost", "")) for row in rows)
     for row in rows:
+        name = f"{row['name']:{width}}  {row['cost']:{costs}}" if costs else f"{row['name']:{width}}"
         more = " A larger value predicts a smaller gap." if row.get("higher_means") == "better" else ""
         source = f" ({row['reference']})" if row.get("reference") else ""
-        click.echo(f"{row['name']:{width}}  {row['summary']}{more}{source}")
+        click.echo(f"{name}  {row['summary']}{more}{source}")
+    if kind == "proxies":
+        click.echo(f"\n{_groups()}")
     for name, reason in _broken(kind):
         click.echo(f"The plug-in {name} cannot be used: {reason}", err=True)
 
@@ -79,9 +83,20 @@ def _proxies() -> list[dict[str, str]]:
                 "summary": entry.summary + (f" [{options}]" if options else ""),
                 "higher_means": entry.higher_means,
                 "reference": entry.reference or "",
+                "cost": entry.cost,
+                "central": "yes" if entry.central else "no",
             }
         )
     return rows
+
+
+def _groups() -> str:
+    """What the cost classes mean, and the words that stand for several proxies."""
+    from gapbench.proxies.registry import COSTS, GROUPS, expanded
+
+    costs = "; ".join(f"{cost}: {meaning}" for cost, meaning in COSTS.items())
+    groups = "; ".join(f"{group}: {meaning} ({len(expanded([group]))})" for group, meaning in GROUPS.items())
+    return f"Costs: {costs}.\nFor --proxies, {groups}."
 
 
 def _suites() -> list[dict[str, str]]:

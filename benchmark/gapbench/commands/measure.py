@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gapbench.commands.completing import proxies
+from gapbench.commands.parsing import PROXY_GROUPS
 
 if TYPE_CHECKING:
     from gapbench.proxies.results import Measurement
@@ -42,7 +43,7 @@ OPTIONS = {
 )
 @click.option("--initial", type=click.Path(path_type=Path), help="State dict at initialisation.")
 @click.option("--argument", "arguments", multiple=True, metavar="NAME=VALUE", help="For the factory.")
-@click.option("--proxies", shell_complete=proxies, help="Only these, separated by commas.")
+@click.option("--proxies", shell_complete=proxies, help=f"Only these, separated by commas; {PROXY_GROUPS}.")
 @click.option(
     "--samples",
     type=click.IntRange(min=2),
@@ -132,12 +133,12 @@ def measure_command(
 
 def _names(proxies: str | None) -> list[str]:
     """The proxies that are named, separated by commas; all of them by default."""
-    from gapbench.proxies.registry import list_proxies, proxy_entry
+    from gapbench.proxies.registry import expanded, list_proxies, proxy_entry
     from gapbench_base.errors import GapbenchError
 
     if proxies is None:
         return list_proxies()
-    names = list(dict.fromkeys(name.strip() for name in proxies.split(",") if name.strip()))
+    names = expanded([name.strip() for name in proxies.split(",") if name.strip()])
     if not names:
         raise GapbenchError("--proxies names no proxy: give at least one, or leave the option out.")
     for name in names:

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from gapbench.sandbox.limits import Limits
 
 
+PROXY_GROUPS = "all, central and cheap stand for several (gapbench list proxies)"
+
+
 def limit_options(command: Callable[..., object]) -> Callable[..., object]:
     """`--time-limit` and `--memory-limit`."""
     command = click.option(

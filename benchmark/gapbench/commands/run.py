@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gapbench.commands.completing import proxies, suites
+from gapbench.commands.parsing import PROXY_GROUPS
 
 if TYPE_CHECKING:
     from gapbench.runs.run import Run
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
 @click.option("--device", default="auto", type=click.Choice(["auto", "cpu", "cuda"]), show_default=True)
 @click.option("--workers", type=click.IntRange(min=1), help="Processes (default: one per core; 4 on CUDA).")
 @click.option("--limit", type=click.IntRange(min=1), help="Only so many networks, balanced over tasks.")
-@click.option("--proxies", shell_complete=proxies, help="Only these proxies, separated by commas.")
+@click.option(
+    "--proxies", shell_complete=proxies, help=f"Only these proxies, separated by commas; {PROXY_GROUPS}."
+)
 @click.option("--retry-failed", is_flag=True, help="Repeat what has status failed.")
 @click.option(
     "--repeats",

@@ -76,7 +76,7 @@ def import_population(
     from gapbench.foreign.networks import examples
     from gapbench.foreign.train_errors import check_errors
     from gapbench.population.driver import check_folder
-    from gapbench.proxies.registry import list_proxies, proxy_entry
+    from gapbench.proxies.registry import expanded, list_proxies, proxy_entry
     from gapbench.runs.environment import environment
     from gapbench.runs.identity import identity_in
     from gapbench.runs.known import META, of_proxies
@@ -87,7 +87,7 @@ def import_population(
     axes = list(dict.fromkeys(axes))
     given = {"factory": factory, "data": data, "test_data": test_data, "test_size": test_size}
     rows = read_rows(table, weights, axes, given)
-    names = list(dict.fromkeys(proxies)) if proxies is not None else list_proxies()
+    names = expanded(proxies) if proxies is not None else list_proxies()
     if not names:
         raise GapbenchError("No proxy is named: give at least one, or leave the option out.")
     for name in names:

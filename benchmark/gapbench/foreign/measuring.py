@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from gapbench.foreign.networks import subset
 from gapbench.proxies.measuring import make_context, measure_in
 from gapbench.proxies.preparing import Forward
-from gapbench.proxies.registry import checked_options, list_proxies, proxy_entry
+from gapbench.proxies.registry import checked_options, expanded, list_proxies, proxy_entry
 from gapbench.proxies.results import Measurement
 from gapbench_base.seeds import named_seed
 
@@ -98,7 +98,7 @@ def measure_all(
         network: as in `gapbench.measure`, like all that is not named here.
         inputs: (n, ...), all training examples.
         targets: (n,) or as in `gapbench.measure`.
-        proxies: names; all registered ones by default.
+        proxies: names or groups (`gapbench.proxies.registry.GROUPS`); all registered ones by default.
         samples: how many examples to differentiate on.
         initial: the network at initialisation.
         history: of the training.
@@ -123,7 +123,7 @@ def measure_all(
     from rich.console import Console
     from rich.progress import Progress
 
-    names = list_proxies() if proxies is None else list(dict.fromkeys(proxies))
+    names = list_proxies() if proxies is None else expanded(proxies)
     for name in names:
         proxy_entry(name)
     shown = sys.stderr.isatty() if progress is None else progress

@@ -6,7 +6,7 @@ import hashlib
 import inspect
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from gapbench_base import plugins
@@ -19,6 +19,19 @@ NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 """What a proxy may be called."""
 NEEDS = ("initial", "history", "checkpoints", "sibling", "unlabelled")
 """What a proxy may say that it needs, beside the network and its data: fields of `Context`."""
+COSTS = {
+    "weights": "no pass over the training data",
+    "cheap": "a few passes, up to a dozen gradients",
+    "moderate": "some dozen gradients",
+    "dear": "a hundred gradients and more",
+}
+"""Cost classes with what they mean; a gradient is that of the loss on the examples that a proxy is given."""
+GROUPS = {
+    "all": "every proxy",
+    "central": "one or two of each kind, those that the literature compares",
+    "cheap": "the cost classes weights and cheap",
+}
+"""Words that stand for several proxies where names are asked for."""
 CATALOGUE = "gapbench.proxies.catalogue"
 """The package whose modules register the built-in proxies."""
 
@@ -29,6 +42,7 @@ class ProxyEntry:
 
     `higher_means` = "worse": a larger value predicts a larger gap. `source` is the sha256 of the file that
     defines it, `origin` that file and line. `needs` are those of `NEEDS` without which it is not applicable.
+    `cost` is one of `COSTS`; `central` says whether it is of that group.
     """
 
     name: str
@@ -41,6 +55,8 @@ class ProxyEntry:
     source: str
     origin: str
     needs: tuple[str, ...] = ()
+    cost: str = "moderate"
+    central: bool = False
 
 
 _ENTRIES: dict[str, ProxyEntry] = {}
@@ -56,6 +72,8 @@ def proxy(
     higher_means: str = "worse",
     reference: str | None = None,
     needs: Sequence[str] = (),
+    cost: str = "moderate",
+    central: bool = False,
 ) -> Callable[[Function], Function]:
     """Register a function of a `Context` as a proxy.
 
@@ -70,6 +88,8 @@ def proxy(
         reference: where it is defined.
         needs: what of `NEEDS` it cannot do without. In a suite only a proxy that names "sibling" gets one, since
             it is then measured after that network is trained.
+        cost: one of `COSTS`.
+        central: whether it is one of the few that stand for their kind.
 
     Returns:
         A decorator that leaves the function as it is.
@@ -89,7 +109,10 @@ def proxy(
             f"The proxy {name}: higher_means = {higher_means!r} must be 'worse' (a larger value predicts a "
             "larger gap) or 'better'."
         )
-
+    if cost not in COSTS:
+        raise GapbenchError(f"The proxy {name}: cost = {cost!r} must be one of {', '.join(COSTS)}.")
+    if name in GROUPS:
+        raise GapbenchError(f"{name!r} is no name for a proxy: it stands for several ({GROUPS[name]}).")
     for need in [needs] if isinstance(needs, str) else needs:
         if need not in NEEDS or isinstance(needs, str):
             raise GapbenchError(
@@ -97,7 +120,9 @@ def proxy(
             )
 
     def register(function: Function) -> Function:
-        entry = _entry(name, function, version, higher_means, reference, tuple(needs))
+        entry = replace(
+            _entry(name, function, version, higher_means, reference, tuple(needs)), cost=cost, central=central
+        )
         known = _ENTRIES.get(name)
         if known is not None and known.origin.rpartition(":")[0] != entry.origin.rpartition(":")[0]:
             raise GapbenchError(f"There is already a proxy {name!r}, defined in {known.origin}.")
@@ -159,6 +184,24 @@ def list_proxies() -> list[str]:
     """Names of all registered proxies."""
     _load_built_in()
     return sorted(_ENTRIES)
+
+
+def expanded(names: Sequence[str]) -> list[str]:
+    """Names with words of `GROUPS` replaced by the proxies that they stand for, each once; others as they are."""
+    found: dict[str, None] = {}
+    for name in names:
+        if name in GROUPS:
+            found.update(
+                (entry.name, None) for entry in map(proxy_entry, list_proxies()) if _is_in(entry, name)
+            )
+        else:
+            found[name] = None
+    return list(found)
+
+
+def _is_in(entry: ProxyEntry, group: str) -> bool:
+    cheap = entry.cost in ("weights", "cheap")
+    return {"all": True, "central": entry.central, "cheap": cheap}[group]
 
 
 def proxy_entry(name: str) -> ProxyEntry:

@@ -46,7 +46,13 @@ def _details(best: Maximum, ascents: Ascents) -> dict[str, Any]:
     return found | {"norm": ascents.norm}
 
 
-@proxy("sharpness_adaptive", version=3, reference="Kwon et al. 2021; Andriushchenko et al. 2023, eq. 2")
+@proxy(
+    "sharpness_adaptive",
+    version=3,
+    reference="Kwon et al. 2021; Andriushchenko et al. 2023, eq. 2",
+    cost="dear",
+    central=True,
+)
 def sharpness_adaptive(
     context: Context, *, radius: float = 0.1, norm: str = "l2", steps: int = 20, restarts: int = 1
 ) -> Estimate:
@@ -67,6 +73,7 @@ def sharpness_adaptive(
     "sharpness_adaptive_quotient",
     version=3,
     reference="Kwon et al. 2021, orthogonal to the exponents of all rescalings",
+    cost="dear",
 )
 def sharpness_adaptive_quotient(
     context: Context, *, radius: float = 0.1, norm: str = "l2", steps: int = 20, restarts: int = 1
@@ -119,7 +126,7 @@ def sharpness_average_adaptive(
     return Estimate(found.value, found.standard_error, details)
 
 
-@proxy("adaptive_trace", version=3, reference="Tsuzuku et al. 2020; sum of theta_i^2 H_ii")
+@proxy("adaptive_trace", version=3, reference="Tsuzuku et al. 2020; sum of theta_i^2 H_ii", cost="dear")
 def adaptive_trace(context: Context, *, probes: int = 32, exact_below: int = 4096) -> Estimate:
     """sum_i theta_i^2 H_ii, the trace of the Hessian relative to each parameter.
 

@@ -56,4 +56,4 @@ for _name, _base in BASES.items():
     # 4: ascents that end early, averages with a control variate, probes of one seed for all traces.
     _version = 4
     _reference = "Kempf and Ness 1979; balanced representative"
-    proxy(f"{_name}_balanced", version=_version, reference=_reference)(_balanced(_name, _base))
+    proxy(f"{_name}_balanced", version=_version, reference=_reference, cost="dear")(_balanced(_name, _base))

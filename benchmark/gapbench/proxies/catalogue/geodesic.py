@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from gapbench.proxies.context import Context
 
 
-@proxy("sharpness_geodesic", version=3, reference="da Silva and Dangel 2025, sections 4 and 5")
+@proxy("sharpness_geodesic", version=3, reference="da Silva and Dangel 2025, sections 4 and 5", cost="dear")
 def sharpness_geodesic(
     context: Context, *, radius: float = 0.1, metric: str = "inv", steps: int = 20, restarts: int = 1
 ) -> Estimate:

@@ -65,7 +65,7 @@ def shared_tangent_trace(context: Context, probes: int) -> TangentTrace:
     )
 
 
-@proxy("hessian_trace", version=4, reference="Hutchinson 1990; exact where tr H = tr G")
+@proxy("hessian_trace", version=4, reference="Hutchinson 1990; exact where tr H = tr G", central=True)
 def hessian_trace(context: Context, *, probes: int = 32, exact_below: int = 4096) -> Estimate:
     """Trace of the loss Hessian.
 
@@ -90,7 +90,12 @@ def hessian_trace_per_dimension(context: Context, *, probes: int = 32, exact_bel
     return Estimate(found.value / d, _divided(found.standard_error, d), {**found.details, "d": d})
 
 
-@proxy("hessian_trace_quotient", version=4, reference="tr(PHP), P the projection on the horizontal space")
+@proxy(
+    "hessian_trace_quotient",
+    version=4,
+    reference="tr(PHP), P the projection on the horizontal space",
+    central=True,
+)
 def hessian_trace_quotient(context: Context, *, probes: int = 32, exact_below: int = 4096) -> Estimate:
     """Trace of the loss Hessian within the horizontal space of the network's symmetries.
 
@@ -134,7 +139,7 @@ def _divided(error: float | None, by: int) -> float | None:
     return None if error is None else error / by
 
 
-@proxy("hessian_top_eigenvalue", version=2, reference="Lanczos 1950; Sagun et al. 2017")
+@proxy("hessian_top_eigenvalue", version=2, reference="Lanczos 1950; Sagun et al. 2017", central=True)
 def hessian_top_eigenvalue(context: Context, *, tolerance: float = 1e-6, max_products: int = 200) -> Estimate:
     """Largest algebraic eigenvalue of the loss Hessian, by Lanczos with full reorthogonalisation.
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from gapbench.proxies.context import Context
 
 
-@proxy("input_gradient_norm", reference="mean of |grad_x l|_2; Novak et al. 2018")
+@proxy("input_gradient_norm", reference="mean of |grad_x l|_2; Novak et al. 2018", cost="cheap")
 def input_gradient_norm(context: Context) -> float:
     """Mean over examples of |grad_x l(f(x), y)|_2, the Euclidean norm of the loss's gradient in the input.
 
@@ -34,7 +34,12 @@ def input_gradient_norm(context: Context) -> float:
     return float(squares.sqrt().mean())
 
 
-@proxy("input_jacobian_norm", reference="Novak et al. 2018, squared; baseline jacobian_norm of PGDL")
+@proxy(
+    "input_jacobian_norm",
+    reference="Novak et al. 2018, squared; baseline jacobian_norm of PGDL",
+    cost="cheap",
+    central=True,
+)
 def input_jacobian_norm(context: Context) -> float:
     """Mean over examples of |df / dx|_F^2, the squared Frobenius norm of the outputs' Jacobian in the input.
 
@@ -53,7 +58,10 @@ def input_jacobian_norm(context: Context) -> float:
 
 
 @proxy(
-    "input_margin_distance", higher_means="better", reference="Elsayed et al. 2018; Natekar and Sharma 2020"
+    "input_margin_distance",
+    higher_means="better",
+    reference="Elsayed et al. 2018; Natekar and Sharma 2020",
+    cost="cheap",
 )
 def input_margin_distance(context: Context, *, quantile: float = 0.5) -> Estimate:
     """A quantile over examples of (f_y - f_j) / |grad_x (f_y - f_j)|_2, j the largest other class.

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from gapbench.proxies.context import Context
 
 
-@proxy("log_prod_of_spec", reference="Jiang et al. 2020, eq. 32")
+@proxy("log_prod_of_spec", reference="Jiang et al. 2020, eq. 32", cost="weights")
 def log_prod_of_spec(context: Context) -> Estimate:
     """sum_i ln |A_i|_s^2, the logarithm of the product of squared spectral norms of the full maps.
 
@@ -37,7 +37,7 @@ def log_prod_of_spec(context: Context) -> Estimate:
     return Estimate(terms.log_spectral_product, details=terms.details())
 
 
-@proxy("log_prod_of_spec_over_margin", reference="Jiang et al. 2020, eq. 31")
+@proxy("log_prod_of_spec_over_margin", reference="Jiang et al. 2020, eq. 31", cost="cheap")
 def log_prod_of_spec_over_margin(context: Context) -> Estimate:
     """sum_i ln |A_i|_s^2 - ln gamma^2.
 
@@ -51,7 +51,7 @@ def log_prod_of_spec_over_margin(context: Context) -> Estimate:
     return Estimate(value, details=terms.details(gamma=gamma))
 
 
-@proxy("log_spec_orig_main", reference="Jiang et al. 2020, eq. 30")
+@proxy("log_spec_orig_main", reference="Jiang et al. 2020, eq. 30", cost="cheap", central=True)
 def log_spec_orig_main(context: Context) -> Estimate:
     """ln( prod_i |A_i|_s^2 sum_j |W_j|_F^2 / |A_j|_s^2 / gamma^2 ).
 
@@ -65,7 +65,7 @@ def log_spec_orig_main(context: Context) -> Estimate:
     return Estimate(value, details=terms.details(gamma=gamma))
 
 
-@proxy("log_spec_init_main", reference="Jiang et al. 2020, eq. 29", needs=("initial",))
+@proxy("log_spec_init_main", reference="Jiang et al. 2020, eq. 29", needs=("initial",), cost="cheap")
 def log_spec_init_main(context: Context) -> Estimate:
     """ln( prod_i |A_i|_s^2 sum_j |W_j - W_j^0|_F^2 / |A_j|_s^2 / gamma^2 ), W^0 the initial layers.
 
@@ -95,7 +95,7 @@ def log_of_moved(distances: LayerTerms) -> float:
     return math.log(ratios)
 
 
-@proxy("fro_over_spec", reference="Jiang et al. 2020, eq. 33")
+@proxy("fro_over_spec", reference="Jiang et al. 2020, eq. 33", cost="weights")
 def fro_over_spec(context: Context) -> Estimate:
     """sum_i |W_i|_F^2 / |A_i|_s^2, norms of the kernels over those of the full maps.
 
@@ -109,7 +109,7 @@ def fro_over_spec(context: Context) -> Estimate:
     return Estimate(terms.ratios, details=terms.details())
 
 
-@proxy("log_sum_of_spec_over_margin", reference="Jiang et al. 2020, eq. 34")
+@proxy("log_sum_of_spec_over_margin", reference="Jiang et al. 2020, eq. 34", cost="cheap")
 def log_sum_of_spec_over_margin(context: Context) -> Estimate:
     """ln( d (prod_i |A_i|_s^2 / gamma^2)^(1/d) ).
 
@@ -123,7 +123,7 @@ def log_sum_of_spec_over_margin(context: Context) -> Estimate:
     return Estimate(value, details=terms.details(gamma=gamma))
 
 
-@proxy("log_sum_of_spec", reference="Jiang et al. 2020, eq. 35")
+@proxy("log_sum_of_spec", reference="Jiang et al. 2020, eq. 35", cost="weights")
 def log_sum_of_spec(context: Context) -> Estimate:
     """ln( d (prod_i |A_i|_s^2)^(1/d) ).
 
@@ -136,7 +136,7 @@ def log_sum_of_spec(context: Context) -> Estimate:
     return Estimate(terms.log_sum(terms.log_spectral_product), details=terms.details())
 
 
-@proxy("log_prod_of_fro_over_margin", reference="Jiang et al. 2020, eq. 36")
+@proxy("log_prod_of_fro_over_margin", reference="Jiang et al. 2020, eq. 36", cost="cheap")
 def log_prod_of_fro_over_margin(context: Context) -> Estimate:
     """sum_i ln |W_i|_F^2 - ln gamma^2.
 
@@ -150,7 +150,7 @@ def log_prod_of_fro_over_margin(context: Context) -> Estimate:
     return Estimate(value, details=terms.details(gamma=gamma))
 
 
-@proxy("log_prod_of_fro", reference="Jiang et al. 2020, eq. 37")
+@proxy("log_prod_of_fro", reference="Jiang et al. 2020, eq. 37", cost="weights")
 def log_prod_of_fro(context: Context) -> Estimate:
     """sum_i ln |W_i|_F^2, the logarithm of the product of squared norms of the kernels.
 
@@ -163,7 +163,7 @@ def log_prod_of_fro(context: Context) -> Estimate:
     return Estimate(terms.log_frobenius_product, details=terms.details())
 
 
-@proxy("log_sum_of_fro_over_margin", reference="Jiang et al. 2020, eq. 38")
+@proxy("log_sum_of_fro_over_margin", reference="Jiang et al. 2020, eq. 38", cost="cheap")
 def log_sum_of_fro_over_margin(context: Context) -> Estimate:
     """ln( d (prod_i |W_i|_F^2 / gamma^2)^(1/d) ).
 
@@ -177,7 +177,7 @@ def log_sum_of_fro_over_margin(context: Context) -> Estimate:
     return Estimate(value, details=terms.details(gamma=gamma))
 
 
-@proxy("log_sum_of_fro", reference="Jiang et al. 2020, eq. 39")
+@proxy("log_sum_of_fro", reference="Jiang et al. 2020, eq. 39", cost="weights")
 def log_sum_of_fro(context: Context) -> Estimate:
     """ln( d (prod_i |W_i|_F^2)^(1/d) ).
 
@@ -190,7 +190,7 @@ def log_sum_of_fro(context: Context) -> Estimate:
     return Estimate(terms.log_sum(terms.log_frobenius_product), details=terms.details())
 
 
-@proxy("fro_dist", reference="Jiang et al. 2020, eq. 40", needs=("initial",))
+@proxy("fro_dist", reference="Jiang et al. 2020, eq. 40", needs=("initial",), cost="weights")
 def fro_dist(context: Context) -> Estimate:
     """sum_i |W_i - W_i^0|_F^2 over the layers, biases and unfolded factors left out.
 
@@ -204,7 +204,7 @@ def fro_dist(context: Context) -> Estimate:
     return Estimate(sum(f**2 for f in terms.frobenius), details=terms.details())
 
 
-@proxy("dist_spec_init", reference="Jiang et al. 2020, eq. 41", needs=("initial",))
+@proxy("dist_spec_init", reference="Jiang et al. 2020, eq. 41", needs=("initial",), cost="weights")
 def dist_spec_init(context: Context) -> Estimate:
     """sum_i |A_i - A_i^0|_s^2, squared spectral norms of the differences of full maps.
 
@@ -217,7 +217,9 @@ def dist_spec_init(context: Context) -> Estimate:
     return Estimate(sum(s**2 for s in distances), details={"layers": terms.names, "distances": distances})
 
 
-@proxy("param_norm_folded", reference="Jiang et al. 2020, eq. 42, batch normalisation folded in")
+@proxy(
+    "param_norm_folded", reference="Jiang et al. 2020, eq. 42, batch normalisation folded in", cost="weights"
+)
 def param_norm_folded(context: Context) -> Estimate:
     """sum_i |W_i|_F^2 over the layers; `param_norm` is of all parameters as they are.
 
@@ -230,7 +232,7 @@ def param_norm_folded(context: Context) -> Estimate:
     return Estimate(sum(f**2 for f in terms.frobenius), details=terms.details())
 
 
-@proxy("stable_rank", reference="mean of |A_i|_F^2 / |A_i|_s^2; Jiang et al. 2020, eq. 33")
+@proxy("stable_rank", reference="mean of |A_i|_F^2 / |A_i|_s^2; Jiang et al. 2020, eq. 33", cost="weights")
 def stable_rank(context: Context) -> Estimate:
     """Mean over layers of |A_i|_F^2 / |A_i|_s^2, both of the full map: between 1 and its rank.
 
@@ -245,7 +247,7 @@ def stable_rank(context: Context) -> Estimate:
     return Estimate(sum(ranks) / len(ranks), details={"layers": names, "stable_ranks": ranks})
 
 
-@proxy("log_lipschitz", reference="Bartlett, Foster and Telgarsky 2017, section 1")
+@proxy("log_lipschitz", reference="Bartlett, Foster and Telgarsky 2017, section 1", cost="weights")
 def log_lipschitz(context: Context) -> Estimate:
     """ln of the Lipschitz constant from input to output, composed over the graph: sums add, chains multiply.
 
@@ -264,7 +266,7 @@ def log_lipschitz(context: Context) -> Estimate:
     return Estimate(value)
 
 
-@proxy("log_lipschitz_over_margin", reference="Bartlett, Foster and Telgarsky 2017, section 1")
+@proxy("log_lipschitz_over_margin", reference="Bartlett, Foster and Telgarsky 2017, section 1", cost="cheap")
 def log_lipschitz_over_margin(context: Context) -> Estimate:
     """`log_lipschitz` - ln gamma.
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 @proxy(
     "log_prod_of_spec_reshaped",
     reference="Dziugaite et al. 2020 (log-prod-of-spec); Jiang et al. 2020, eq. 32",
+    cost="weights",
 )
 def log_prod_of_spec_reshaped(context: Context) -> Estimate:
     """sum_i ln |W_i|_s^2 of the kernels as matrices.
@@ -38,6 +39,7 @@ def log_prod_of_spec_reshaped(context: Context) -> Estimate:
 @proxy(
     "log_prod_of_spec_over_margin_reshaped",
     reference="Dziugaite et al. 2020 (log-prod-of-spec-over-margin); Jiang et al. 2020, eq. 31",
+    cost="cheap",
 )
 def log_prod_of_spec_over_margin_reshaped(context: Context) -> Estimate:
     """sum_i ln |W_i|_s^2 - ln gamma^2 of the kernels as matrices.
@@ -55,6 +57,7 @@ def log_prod_of_spec_over_margin_reshaped(context: Context) -> Estimate:
 @proxy(
     "log_spec_orig_main_reshaped",
     reference="Dziugaite et al. 2020 (log-spec-orig-main); Jiang et al. 2020, eq. 30",
+    cost="cheap",
 )
 def log_spec_orig_main_reshaped(context: Context) -> Estimate:
     """ln( prod_i |W_i|_s^2 sum_j |W_j|_F^2 / |W_j|_s^2 / gamma^2 ) of the kernels as matrices.
@@ -73,6 +76,7 @@ def log_spec_orig_main_reshaped(context: Context) -> Estimate:
     "log_spec_init_main_reshaped",
     reference="Dziugaite et al. 2020 (log-spec-init-main); Jiang et al. 2020, eq. 29",
     needs=("initial",),
+    cost="cheap",
 )
 def log_spec_init_main_reshaped(context: Context) -> Estimate:
     """ln( prod_i |W_i|_s^2 sum_j |W_j - W_j^0|_F^2 / |W_j|_s^2 / gamma^2 ) of the kernels as matrices.
@@ -88,7 +92,11 @@ def log_spec_init_main_reshaped(context: Context) -> Estimate:
     return Estimate(value, details=terms.details(gamma=gamma))
 
 
-@proxy("fro_over_spec_reshaped", reference="Dziugaite et al. 2020 (fro-over-spec); Jiang et al. 2020, eq. 33")
+@proxy(
+    "fro_over_spec_reshaped",
+    reference="Dziugaite et al. 2020 (fro-over-spec); Jiang et al. 2020, eq. 33",
+    cost="weights",
+)
 def fro_over_spec_reshaped(context: Context) -> Estimate:
     """sum_i |W_i|_F^2 / |W_i|_s^2, the sum of the stable ranks of the kernels as matrices.
 
@@ -104,6 +112,7 @@ def fro_over_spec_reshaped(context: Context) -> Estimate:
 @proxy(
     "log_sum_of_spec_over_margin_reshaped",
     reference="Dziugaite et al. 2020 (log-sum-of-spec-over-margin); Jiang et al. 2020, eq. 34",
+    cost="cheap",
 )
 def log_sum_of_spec_over_margin_reshaped(context: Context) -> Estimate:
     """ln( d (prod_i |W_i|_s^2 / gamma^2)^(1/d) ) of the kernels as matrices.
@@ -119,7 +128,9 @@ def log_sum_of_spec_over_margin_reshaped(context: Context) -> Estimate:
 
 
 @proxy(
-    "log_sum_of_spec_reshaped", reference="Dziugaite et al. 2020 (log-sum-of-spec); Jiang et al. 2020, eq. 35"
+    "log_sum_of_spec_reshaped",
+    reference="Dziugaite et al. 2020 (log-sum-of-spec); Jiang et al. 2020, eq. 35",
+    cost="weights",
 )
 def log_sum_of_spec_reshaped(context: Context) -> Estimate:
     """ln( d (prod_i |W_i|_s^2)^(1/d) ) of the kernels as matrices.
@@ -137,6 +148,7 @@ def log_sum_of_spec_reshaped(context: Context) -> Estimate:
     "dist_spec_init_reshaped",
     reference="Dziugaite et al. 2020 (dist-spec-init); Jiang et al. 2020, eq. 41",
     needs=("initial",),
+    cost="weights",
 )
 def dist_spec_init_reshaped(context: Context) -> Estimate:
     """sum_i |W_i - W_i^0|_s^2 of the differences of kernels as matrices.

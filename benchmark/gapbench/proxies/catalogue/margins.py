@@ -24,14 +24,20 @@ def margin_scale(context: Context) -> float:
     return gamma
 
 
-@proxy("inverse_margin", reference="Jiang et al. 2020, eq. 22")
+@proxy("inverse_margin", reference="Jiang et al. 2020, eq. 22", cost="cheap", central=True)
 def inverse_margin(context: Context) -> Estimate:
     """1 / gamma^2, gamma the 10th percentile of the training margins; not applicable unless gamma > 0."""
     gamma = margin_scale(context)
     return Estimate(1.0 / gamma**2, details={"gamma": gamma})
 
 
-@proxy("spectral_margin_bound", version=2, reference="Bartlett, Foster and Telgarsky 2017, eq. 1.2")
+@proxy(
+    "spectral_margin_bound",
+    version=2,
+    reference="Bartlett, Foster and Telgarsky 2017, eq. 1.2",
+    cost="cheap",
+    central=True,
+)
 def spectral_margin_bound(
     context: Context, *, gamma: float | None = None, reference: str = "zero"
 ) -> Estimate:

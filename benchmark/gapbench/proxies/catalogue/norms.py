@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from gapbench.proxies.context import Context
 
 
-@proxy("param_norm", reference="Jiang et al. 2020, eq. 42")
+@proxy("param_norm", reference="Jiang et al. 2020, eq. 42", cost="weights", central=True)
 def param_norm(context: Context) -> float:
     """Squared Euclidean norm of all parameters, sum_i theta_i^2."""
     return float(sum(float(p.double().pow(2).sum()) for p in context.parameters))
@@ -20,6 +20,8 @@ def param_norm(context: Context) -> float:
     "distance_from_initialization",
     reference="Nagarajan and Kolter 2019; Dziugaite et al. 2020 (l2-dist)",
     needs=("initial",),
+    cost="weights",
+    central=True,
 )
 def distance_from_initialization(context: Context) -> float:
     """Euclidean distance of all parameters from their initial values, |theta - theta_0|_2."""

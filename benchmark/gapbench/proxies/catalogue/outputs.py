@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from gapbench.proxies.context import Context
 
 
-@proxy("train_error", reference="control")
+@proxy("train_error", reference="control", cost="cheap")
 def train_error(context: Context) -> float:
     """Share of the whole training set whose largest logit is not the label's; the labels trained on, eval mode.
 
@@ -35,7 +35,9 @@ def train_error(context: Context) -> float:
     return float((logits.argmax(dim=1) != targets).double().mean())
 
 
-@proxy("output_entropy", higher_means="better", reference="Jiang et al. 2020, eq. 23")
+@proxy(
+    "output_entropy", higher_means="better", reference="Jiang et al. 2020, eq. 23", cost="cheap", central=True
+)
 def output_entropy(context: Context) -> float:
     """Mean over the training set of the entropy - sum_c p_c ln p_c of the predicted probabilities, in nats.
 
@@ -51,7 +53,7 @@ def output_entropy(context: Context) -> float:
     return float(-torch.where(p > 0, p * logs, 0.0).sum(dim=1).mean())
 
 
-@proxy("mean_confidence", reference="mean over the training set of max_c p_c")
+@proxy("mean_confidence", reference="mean over the training set of max_c p_c", cost="cheap")
 def mean_confidence(context: Context) -> float:
     """Mean over the training set of the largest predicted probability.
 
@@ -64,7 +66,7 @@ def mean_confidence(context: Context) -> float:
     return float(logs.max(dim=1).values.exp().mean())
 
 
-@proxy("negative_mean_margin", reference="mean of the margins of Jiang et al. 2020, eq. 22")
+@proxy("negative_mean_margin", reference="mean of the margins of Jiang et al. 2020, eq. 22", cost="cheap")
 def negative_mean_margin(context: Context) -> Estimate:
     """- mean of f(x)_y - max_{j != y} f(x)_j over the training set.
 
@@ -81,7 +83,10 @@ def negative_mean_margin(context: Context) -> Estimate:
 
 
 @proxy(
-    "margin_quantile", higher_means="better", reference="quantile of the margins of Jiang et al. 2020, eq. 22"
+    "margin_quantile",
+    higher_means="better",
+    reference="quantile of the margins of Jiang et al. 2020, eq. 22",
+    cost="cheap",
 )
 def margin_quantile(context: Context, *, quantile: float = 0.5) -> Estimate:
     """A quantile of the training margins f(x)_y - max_{j != y} f(x)_j, with linear interpolation.
@@ -102,7 +107,9 @@ def margin_quantile(context: Context, *, quantile: float = 0.5) -> Estimate:
     return Estimate(float(value), details={"quantile": float(quantile)})
 
 
-@proxy("margin_moment", reference="Natekar and Sharma 2020 (moments of the margin distribution)")
+@proxy(
+    "margin_moment", reference="Natekar and Sharma 2020 (moments of the margin distribution)", cost="cheap"
+)
 def margin_moment(context: Context, *, order: int = 2) -> Estimate:
     """sign(m) |m|^(1 / order) of the central moment m = mean (margin - mean margin)^order of the training margins.
 
@@ -118,7 +125,7 @@ def margin_moment(context: Context, *, order: int = 2) -> Estimate:
     return Estimate(math.copysign(abs(moment) ** (1.0 / order), moment), details={"order": order})
 
 
-@proxy("calibration_error", reference="Guo et al. 2017, eq. 3")
+@proxy("calibration_error", reference="Guo et al. 2017, eq. 3", cost="cheap")
 def calibration_error(context: Context, *, bins: int = 15) -> Estimate:
     """sum_b |B_b| / m |accuracy(B_b) - confidence(B_b)|, expected calibration error on the training set.
 
@@ -141,7 +148,7 @@ def calibration_error(context: Context, *, bins: int = 15) -> Estimate:
     return Estimate(float(difference.abs().sum()) / len(targets), details={"sizes": sizes.tolist()})
 
 
-@proxy("brier_score", reference="Brier score: squared error of the predicted probabilities")
+@proxy("brier_score", reference="Brier score: squared error of the predicted probabilities", cost="cheap")
 def brier_score(context: Context) -> float:
     """Mean over the training set of sum_c (p_c - [c = y])^2, between 0 and 2.
 
@@ -158,7 +165,7 @@ def brier_score(context: Context) -> float:
     return float((logs.exp() - wanted).pow(2).sum(dim=1).mean())
 
 
-@proxy("label_wise_mixup_accuracy", higher_means="better", reference="Natekar and Sharma 2020")
+@proxy("label_wise_mixup_accuracy", higher_means="better", reference="Natekar and Sharma 2020", cost="cheap")
 def label_wise_mixup_accuracy(context: Context, *, rounds: int = 4) -> Estimate:
     """Share of midpoints of two training examples of one class that are classified as that class.
 

@@ -44,7 +44,9 @@ def squared_path_norm(context: Context) -> float:
     return found
 
 
-@proxy("path_norm", reference="Jiang et al. 2020, eq. 44; Neyshabur et al. 2015")
+@proxy(
+    "path_norm", reference="Jiang et al. 2020, eq. 44; Neyshabur et al. 2015", cost="weights", central=True
+)
 def path_norm(context: Context) -> float:
     """sum_k f_{theta^2}(1)_k: outputs on ones in eval mode with every weight and bias squared.
 
@@ -59,7 +61,7 @@ def path_norm(context: Context) -> float:
     return squared_path_norm(context)
 
 
-@proxy("path_norm_over_margin", reference="Jiang et al. 2020, eq. 43")
+@proxy("path_norm_over_margin", reference="Jiang et al. 2020, eq. 43", cost="cheap")
 def path_norm_over_margin(context: Context) -> Estimate:
     """`path_norm` / gamma^2, gamma the 10th percentile of the training margins.
 
@@ -78,7 +80,7 @@ def path_norm_over_margin(context: Context) -> Estimate:
     return Estimate(value, details={"gamma": gamma})
 
 
-@proxy("fisher_rao_norm", reference="Liang et al. 2019")
+@proxy("fisher_rao_norm", reference="Liang et al. 2019", central=True)
 def fisher_rao_norm(context: Context) -> float:
     """theta' F theta = mean over examples of (grad l_i . theta)^2, the squared Fisher-Rao norm.
 
@@ -95,7 +97,7 @@ def fisher_rao_norm(context: Context) -> float:
     return float(losses_along(landscape, landscape.theta()).pow(2).mean())
 
 
-@proxy("fisher_rao_norm_homogeneous", reference="Liang et al. 2019, closed form without biases")
+@proxy("fisher_rao_norm_homogeneous", reference="Liang et al. 2019, closed form without biases", cost="cheap")
 def fisher_rao_norm_homogeneous(context: Context) -> Estimate:
     """k^2 mean_i <d l_i / d f, f_i>^2 where f(c theta) = c^k f(theta): `fisher_rao_norm` in closed form.
 

@@ -21,7 +21,13 @@ def _ascents(context: Context, radius: float, steps: int, restarts: int) -> Asce
     )
 
 
-@proxy("sharpness_full", version=4, reference="Keskar et al. 2017; Foret et al. 2021, eq. 1")
+@proxy(
+    "sharpness_full",
+    version=4,
+    reference="Keskar et al. 2017; Foret et al. 2021, eq. 1",
+    cost="dear",
+    central=True,
+)
 def sharpness_full(
     context: Context,
     *,
@@ -53,6 +59,8 @@ def sharpness_full(
     "sharpness_quotient",
     version=3,
     reference="maximum within the orthogonal complement of the symmetry orbit",
+    cost="dear",
+    central=True,
 )
 def sharpness_quotient(
     context: Context,
@@ -80,7 +88,10 @@ def sharpness_quotient(
 
 
 @proxy(
-    "sharpness_average_full", version=2, reference="Andriushchenko et al. 2023; Jiang et al. 2020 (PAC-Bayes)"
+    "sharpness_average_full",
+    version=2,
+    reference="Andriushchenko et al. 2023; Jiang et al. 2020 (PAC-Bayes)",
+    central=True,
 )
 def sharpness_average_full(
     context: Context, *, radius: float = 0.1, relative_radius: float | None = None, samples: int = 20

@@ -30,13 +30,13 @@ def recorded(context: Context) -> Trace:
     return context.shared("trace of two examples", compute)
 
 
-@proxy("train_size", higher_means="better", reference="control")
+@proxy("train_size", higher_means="better", reference="control", cost="weights")
 def train_size(context: Context) -> float:
     """Number of training examples: larger values predict a smaller gap."""
     return float(context.train_size)
 
 
-@proxy("depth", reference="control; Jiang et al. 2020, eq. 19 (d)")
+@proxy("depth", reference="control; Jiang et al. 2020, eq. 19 (d)", cost="weights")
 def depth(context: Context) -> float:
     """The most linear layers on one path from input to output.
 
@@ -52,7 +52,7 @@ def depth(context: Context) -> float:
     return float(depth_of(recorded(context)))
 
 
-@proxy("multiply_adds", reference="control")
+@proxy("multiply_adds", reference="control", cost="weights")
 def multiply_adds(context: Context) -> float:
     """Multiply-adds of one example in convolutions and matrix products, attention's included.
 
@@ -75,7 +75,9 @@ def multiply_adds(context: Context) -> float:
     return total / 2
 
 
-@proxy("vc_dimension_bound", reference="baseline vc_dim of PGDL; after Jiang et al. 2020, eq. 19")
+@proxy(
+    "vc_dimension_bound", reference="baseline vc_dim of PGDL; after Jiang et al. 2020, eq. 19", cost="weights"
+)
 def vc_dimension_bound(context: Context) -> Estimate:
     """d + 2 d ln(22 d s) sum_l |W_l|, over the d learned kernels and matrices with |W_l| entries.
 
