@@ -30,11 +30,12 @@ _ORIGIN = {
     "run": "gapbench.running",
     "score_table": "gapbench_leaderboard.scores",
 }
-_MODULES = ("invariance", "symmetry")
+_MODULES = ("invariance", "measures", "symmetry")
 __all__ = [*sorted((*_ORIGIN, *_MODULES)), "__version__"]
 
 if TYPE_CHECKING:
     from gapbench import invariance as invariance
+    from gapbench import measures as measures
     from gapbench import symmetry as symmetry
     from gapbench.foreign.measuring import measure_all as measure_all
     from gapbench.proxies.context import Context as Context
