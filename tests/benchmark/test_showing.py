@@ -24,7 +24,7 @@ def bar():
 
 
 def shown(bar):
-    return [(t.description, t.completed, t.total, t.fields["last"]) for t in bar.bars.tasks]
+    return [(t.description, t.completed, t.total, str(t.fields["last"])) for t in bar.bars.tasks]
 
 
 def test_each_kind_of_work_has_a_bar_and_only_the_last_a_time(bar):

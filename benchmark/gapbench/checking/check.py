@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
@@ -13,7 +14,7 @@ from gapbench.checking.invariances import audit, summary
 from gapbench.checking.population import RANKED, AuditCase, CheckPopulation, check_population
 from gapbench.checking.printed import printed
 from gapbench.checking.report import FAIL, INFORMATION, Point, Report
-from gapbench.checking.trials import Bench
+from gapbench.checking.trials import Bench, Expected
 from gapbench.population.stored import Member, Population
 from gapbench.proxies.results import Measurement
 from gapbench.runs.countdown import SANDBOX, Countdown
@@ -43,8 +44,8 @@ POINTS = (
 
 OTHER_SEEDS = (1, 2, 3)
 LIMITS = Limits(seconds=20.0)
-TYPICAL = 0.2
-"""Seconds that a measurement takes, until some are made."""
+TYPICAL = 0.15
+"""Seconds that a measurement of a small network takes, until some are made."""
 
 
 def check(
@@ -79,7 +80,11 @@ def check(
         hosts=hosts,
         preload=("timm.models", "torchvision.models"),
     )
-    countdown = Countdown(_measurements(prepared), say, what="measurements", typical=TYPICAL, before=SANDBOX)
+    times = _times(prepared)
+    expected = Expected(times, TYPICAL)
+    countdown = Countdown(
+        sum(times.values()), say, what="measurements", before=SANDBOX, expected=expected.seconds
+    )
     with fleet:
         loaded = fleet.describe()
 
@@ -101,7 +106,7 @@ def check(
             points = [Point("loads", FAIL, str(error), "register exactly one proxy, or choose with --proxy")]
             return report(points, source.file_name)
         fleet.proxy, fleet.options = description["name"], chosen
-        evidence = _measure(fleet, prepared, loaded.violations, description["name"], countdown)
+        evidence = _measure(fleet, prepared, loaded.violations, description["name"], countdown, expected)
         points += findings.judge(evidence)
         if evidence.audits is not None:
             points.append(evidence.audits)
@@ -114,6 +119,7 @@ def _measure(
     violations: tuple[str, ...],
     name: str,
     countdown: Countdown,
+    expected: Expected,
 ) -> Evidence:
     """All networks once on either side, in opposite orders; some with other seeds; the audit."""
     population = prepared.population
@@ -121,7 +127,11 @@ def _measure(
     forward = [(member.key, 0) for member in population.members]
     further = [(member.key, seed) for member in ranked[::3] for seed in OTHER_SEEDS]
     countdown.say(f"Measuring {name} on {len(forward)} networks, {countdown.total} times in all.")
-    told = countdown.more
+
+    def told(network: str, seconds: float) -> None:
+        expected.heard(network, seconds)
+        countdown.more()
+
     with (
         Bench(fleet, prepared.packed, prepared.modules, disturbed=False, measured=told) as here,
         Bench(fleet, prepared.packed, prepared.modules, disturbed=True, measured=told) as there,
@@ -155,18 +165,19 @@ def _ranked(population: Population) -> list[Member]:
     return [m for m in population.members if m.configuration.family in RANKED]
 
 
-def _measurements(prepared: CheckPopulation) -> int:
-    """How many there are in a check."""
-    further = len(_ranked(prepared.population)[::3]) * len(OTHER_SEEDS)
-    audits = sum(1 for case in prepared.audits if case.file)
-    return 2 * len(prepared.population.members) + further + audits
+def _times(prepared: CheckPopulation) -> Counter[str]:
+    """How often each network is measured in a check; audited ones by their family."""
+    times = Counter({member.key: 2 for member in prepared.population.members})
+    times.update({member.key: len(OTHER_SEEDS) for member in _ranked(prepared.population)[::3]})
+    times.update(case.family for case in prepared.audits if case.file)
+    return times
 
 
 def _audits(bench: Bench, prepared: CheckPopulation) -> Point:
     """The invariances of one network of each audited family."""
 
     def measure(case: AuditCase) -> Measurement:
-        return bench.measure(prepared.audit_network(case), 0).measurement
+        return bench.measure(case.family, prepared.audit_network(case), 0).measurement
 
     lines = [
         f"{family}: {line}"

@@ -11,6 +11,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import resources
@@ -29,6 +30,12 @@ AUDITED = ("plain/mlp", "timm/convmixer", "timm/vit_tiny")
 """Families whose widest network is audited: rescaled units, batch normalisation, attention."""
 
 INDEX = "prepared.json"
+TOLD = "made one of "
+"""Before the number of networks, in a line for each that is made."""
+NETWORKS, EACH, STARTING = 35, 0.3, 6.0
+"""How many networks there are, the seconds that one takes, and the seconds before the first, until it is known."""
+AFTERWARDS = 20.0
+"""Seconds that preparing the audit, starting the sandbox and a check of a cheap proxy take then."""
 CODE = ("gapbench_base", "gapbench_models", "gapbench_tasks", "gapbench")
 """Packages whose sources decide what the networks are."""
 
@@ -97,7 +104,7 @@ def check_population(say: Callable[[str], None] = lambda text: None) -> CheckPop
     folder = (cache_folder() / f"check-{key}").absolute()
     if not (folder / INDEX).exists():
         say("Making the networks to check on (once; kept in the cache).")
-        _make(folder, text)
+        _make(folder, text, say)
     try:
         return _opened(folder)
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -112,8 +119,10 @@ def _code() -> str:
     return digest.hexdigest()
 
 
-def _make(folder: Path, text: str) -> None:
+def _make(folder: Path, text: str, say: Callable[[str], None]) -> None:
     """In a process of its own, which neither this one's settings nor its patches reach."""
+    from gapbench.runs.countdown import Countdown
+
     try:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "check.toml").write_text(text, encoding="utf-8")
@@ -121,15 +130,27 @@ def _make(folder: Path, text: str) -> None:
         raise GapbenchError(f"The cache folder {folder} cannot be used: {error.strerror}.") from None
     threads = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
     path = {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
-    done = subprocess.run(
-        [sys.executable, "-P", "-m", "gapbench.checking.preparing", str(folder)],
-        env={**os.environ, **threads, **path},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-    )
-    if done.returncode != 0 or not (folder / INDEX).exists():
-        why = clean(done.stderr.strip().splitlines()[-1]) if done.stderr.strip() else "it gave no reason"
+    with tempfile.TemporaryFile("w+") as said:
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "gapbench.checking.preparing", str(folder)],
+            env={**os.environ, **threads, **path},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=said,
+            text=True,
+        )
+        countdown = Countdown(
+            NETWORKS, say, lambda: AFTERWARDS, "networks made", typical=EACH, before=STARTING
+        )
+        with process:
+            for line in process.stdout or ():  # one for each network, with how many there are
+                if line.startswith(TOLD):
+                    countdown.total = int(line.removeprefix(TOLD))
+                    countdown.more()
+        said.seek(0)
+        errors = said.read().strip()
+    if process.returncode != 0 or not (folder / INDEX).exists():
+        why = clean(errors.splitlines()[-1]) if errors else "it gave no reason"
         raise GapbenchError(f"The networks to check on could not be made: {why}")
 
 

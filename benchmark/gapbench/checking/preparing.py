@@ -13,9 +13,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from gapbench.checking.population import AUDITED, INDEX, AuditCase
+from gapbench.checking.population import AUDITED, INDEX, TOLD, AuditCase
 from gapbench.population.network import handover_of
+from gapbench.population.progress import Silent
 from gapbench.population.stored import Population, open_population
+from gapbench.runs.records import TrainedCell
 from gapbench.sandbox.handover import Handover
 from gapbench_base.errors import GapbenchError
 
@@ -67,7 +69,7 @@ def _trained(folder: Path) -> Any:
     deadline = time.monotonic() + WAIT_SECONDS
     while True:
         try:
-            made = run(folder / "check.toml", folder, device="cpu", workers=0, board=False)
+            made = run(folder / "check.toml", folder, device="cpu", workers=0, board=False, progress=_Told())
         except GapbenchError as error:
             if "working on" not in str(error) or time.monotonic() > deadline:
                 raise
@@ -76,6 +78,23 @@ def _trained(folder: Path) -> Any:
         if made.problems or made.failures:
             raise GapbenchError("; ".join([*made.failures, *made.problems]))
         return made
+
+
+class _Told(Silent):
+    """Says of every network that it is made, to the process that waits for them."""
+
+    def begin(self, cells: int, done: int, measurements: int, measured: int) -> None:
+        """How many there are, and those of before."""
+        self._cells = cells
+        for _ in range(done):
+            self._say()
+
+    def trained(self, record: TrainedCell) -> None:
+        """One more."""
+        self._say()
+
+    def _say(self) -> None:
+        print(f"{TOLD}{self._cells}", flush=True)
 
 
 def _audit_cases(

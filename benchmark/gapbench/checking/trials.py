@@ -2,12 +2,38 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 
 from gapbench.sandbox.fleet import Fleet
 from gapbench.sandbox.sandbox import Answer, Session
 
 MOST_ENDS = 3
+PRIOR = 10.0  # networks that what one typically takes counts for
+
+
+class Expected:
+    """How long the measurements ahead take: what the same network took before, else what others took."""
+
+    def __init__(self, times: Mapping[str, int], typical: float, at_once: int = 2):
+        """`times`: how often each network is measured; `at_once`: so many of them."""
+        self._ahead, self._typical, self._at_once = dict(times), typical, at_once
+        self._took: dict[str, float] = {}
+        self._lock = threading.Lock()
+
+    def heard(self, name: str, seconds: float) -> None:
+        """One measurement of a network is done, and took so many seconds."""
+        with self._lock:
+            self._ahead[name] -= 1
+            self._took[name] = seconds
+
+    def seconds(self) -> float:
+        """Until all are done."""
+        with self._lock:
+            other = (PRIOR * self._typical + sum(self._took.values())) / (PRIOR + len(self._took))
+            ahead = sum(count * self._took.get(name, other) for name, count in self._ahead.items())
+            return ahead / self._at_once
 
 
 class Bench:
@@ -20,9 +46,9 @@ class Bench:
         modules: Sequence[str],
         *,
         disturbed: bool,
-        measured: Callable[[], None] = lambda: None,
+        measured: Callable[[str, float], None] = lambda name, seconds: None,
     ):
-        """`measured` hears of every answer."""
+        """`measured` hears of every answer: of which network, and the seconds that it took."""
         self.fleet, self.packed, self.disturbed, self._heard = fleet, packed, disturbed, measured
         self._modules = list(modules)
         self._largest = max(len(blob) for blob in packed.values())
@@ -36,8 +62,8 @@ class Bench:
         if self._session is not None:
             self._session.__exit__(None, None, None)
 
-    def measure(self, packed: bytes, seed: int) -> Answer:
-        """Measure in the present process, or in a new one if that has ended."""
+    def measure(self, name: str, packed: bytes, seed: int) -> Answer:
+        """Measure a network in the present process, or in a new one if that has ended."""
         if self._session is None or not self._session.usable:
             if self._session is not None:
                 self._session.__exit__(None, None, None)
@@ -45,10 +71,11 @@ class Bench:
                 disturbed=self.disturbed, modules=self._modules, data_bytes=self._largest
             )
             self._session.__enter__()
+        started = time.monotonic()
         answer = self._session.measure(packed, seed)
         if not self._session.usable:
             self.ends += 1
-        self._heard()
+        self._heard(name, time.monotonic() - started)
         return answer
 
     def run(self, wanted: Sequence[tuple[str, int]]) -> dict[tuple[str, int], Answer]:
@@ -57,5 +84,5 @@ class Bench:
         for name, seed in wanted:
             if self.ends >= MOST_ENDS:
                 break
-            answers[name, seed] = self.measure(self.packed[name], seed)
+            answers[name, seed] = self.measure(name, self.packed[name], seed)
         return answers

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -16,6 +18,16 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from gapbench.runs.countdown import Showing
+
+
+@dataclass(frozen=True)
+class _Left:
+    """The time until then, as it is when it is shown; nothing where that is not known."""
+
+    ends: float | None
+
+    def __str__(self) -> str:
+        return "" if self.ends is None else f"{duration(max(0.0, self.ends - time.monotonic()))} left"
 
 
 class Bar:
@@ -61,8 +73,8 @@ class Bar:
                 self.bars.stop_task(task)
             self.what = what
             self.task = self.bars.add_task(what, total=total, completed=done, last="")
-        last = "" if left is None else f"{duration(left)} left"
-        self.bars.update(self.task, total=total, completed=done, last=last)
+        ends = None if left is None else time.monotonic() + left
+        self.bars.update(self.task, total=total, completed=done, last=_Left(ends))
 
 
 def showing(err: bool = False) -> AbstractContextManager[Callable[[str], None]]:

@@ -11,8 +11,8 @@ from gapbench_base.durations import duration
 
 SILENCE = 10.0  # seconds between two lines, at least
 FEW = 3  # from so many on, the time between them counts
-PRIOR = 2.0  # measurements that what one typically takes counts for
-SANDBOX = 8.0
+PRIOR = 8.0  # measurements that what one typically takes counts for
+SANDBOX = 5.0
 """Seconds that the processes for proxies typically take to start."""
 
 
@@ -32,7 +32,8 @@ class Countdown:
 
     They come in random order, so that those behind tell of those ahead. What comes before the first (`before`,
     in seconds) and after the last (`afterwards`) counts as left, too. Until a few are measured, one is taken to
-    take `typical` seconds; nothing is guessed where that is 0.
+    take `typical` seconds; nothing is guessed where that is 0. `expected` tells the seconds of all that are left in
+    the place of that.
     """
 
     def __init__(
@@ -44,12 +45,13 @@ class Countdown:
         *,
         typical: float = 0.0,
         before: float = 0.0,
+        expected: Callable[[], float] | None = None,
     ):
         self.total, self.say, self.afterwards, self.what = total, say, afterwards, what
-        self._typical, self._before = typical, before
+        self._typical, self._before, self._expected = typical, before, expected
         self._count, self._lock = 0, threading.Lock()
         self.began = self.first = self.last = time.monotonic()
-        if typical:
+        if typical or expected is not None:
             self._tell(0)
 
     def more(self) -> None:
@@ -72,8 +74,10 @@ class Countdown:
     def left(self, count: int, now: float) -> float | None:
         """Seconds, None where there is nothing to tell it by."""
         ahead, after = self.total - count, self.afterwards()
+        start = max(0.0, self._before - (now - self.began)) if count == 0 else 0.0
+        if self._expected is not None:
+            return start + self._expected() + after
         if count == 0:
-            start = max(0.0, self._before - (now - self.began))
             return start + ahead * self._typical + after if self._typical else None
         # What came before the first (starting processes) tells nothing of those to come.
         if self._typical:

@@ -73,6 +73,8 @@ def submit(
     """
     from gapbench.runs.environment import usable_cores
     from gapbench.runs.lock import sole_driver
+    from gapbench.runs.run import open_run
+    from gapbench.runs.scoring_time import scoring_of
 
     source, limits = read_source(file), limits or Limits()
     safe = sandboxed(unsandboxed)
@@ -91,15 +93,11 @@ def submit(
             packages=population.packages(),
             hosts=hosts,
         )
-        networks = len(population.members)
-        countdown = Countdown(
-            networks + len(population.one_of_each()),
-            say,
-            what="measurements",
-            typical=TYPICAL,
-            before=SANDBOX,
-        )
-        with fleet:
+        networks = len(population.members) + len(population.one_of_each())
+        with scoring_of(open_run(population.folder), more=1) as scoring, fleet:
+            countdown = Countdown(
+                networks, say, scoring.predicted, "measurements", typical=TYPICAL, before=SANDBOX
+            )
             loaded = fleet.describe()
             if loaded.reason or loaded.violations:
                 why = [*loaded.violations, *([loaded.reason] if loaded.reason else [])]
@@ -175,8 +173,6 @@ def _measure(
     countdown: Countdown,
 ) -> list[str]:
     """Measure what is missing, each result stored at once. Returns why the proxy cannot be entered."""
-    from gapbench.runs.run import open_run
-    from gapbench.runs.scoring_time import scoring_of
     from gapbench.runs.store import Store
     from gapbench_base.keys import content_key
 
@@ -208,21 +204,19 @@ def _measure(
             further = [member for member in missing if member not in tried]
             countdown.total = 2 * len(tried) + len(further)
             say(f"Trying {request.label} on {len(tried)} networks, twice each.")
-            with scoring_of(open_run(population.folder), more=1) as scoring:
-                countdown.afterwards = scoring.predicted
-                first = _try(fleet, population, request, countdown)
-                if first.refusals:
-                    return first.refusals
-                for cell, answer in first.answers.items():
-                    if any(member.key == cell for member in missing):
-                        keep(cell, answer)
-                say(f"Measuring {request.label} on {len(further)} further networks.")
-                tasks = [task_for(population, member, request.seed) for member in further]
-                for task, answer in fleet.measure(tasks):
-                    if answer.violations:
-                        return [f"{reason} (on one network of several)" for reason in answer.violations]
-                    keep(task.name, answer)
-                    countdown.more()
+            first = _try(fleet, population, request, countdown)
+            if first.refusals:
+                return first.refusals
+            for cell, answer in first.answers.items():
+                if any(member.key == cell for member in missing):
+                    keep(cell, answer)
+            say(f"Measuring {request.label} on {len(further)} further networks.")
+            tasks = [task_for(population, member, request.seed) for member in further]
+            for task, answer in fleet.measure(tasks):
+                if answer.violations:
+                    return [f"{reason} (on one network of several)" for reason in answer.violations]
+                keep(task.name, answer)
+                countdown.more()
         rows = [row for row in store.measurements() if row.measurement in set(keys.values())]
     values = [row.value for row in rows if row.value is not None]
     if not values:

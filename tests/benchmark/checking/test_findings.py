@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 
 from gapbench.checking.findings import Evidence, judge
+from gapbench.checking.trials import PRIOR, Expected
 from gapbench.proxies.results import Measurement
 from gapbench.sandbox.limits import LATE, Limits
 from gapbench.sandbox.sandbox import Answer
@@ -72,3 +73,17 @@ def test_being_late_once_is_no_lack_of_repeatability(first, second, status, word
 def test_what_is_late_is_told_to_be_faster():
     assert "faster" in point("families", (ONE, TWO, LONG), (ONE, TWO, LONG)).advice
     assert "NotApplicable" in point("families", (ONE, LONG, answer(None, "boom")), (ONE, TWO, TWO)).advice
+
+
+def test_the_time_of_what_is_ahead_is_what_the_same_networks_took():
+    """What is not known yet is taken to be between what is typical and what others took."""
+    expected = Expected({"a": 2, "b": 1, "c": 3}, typical=1.0, at_once=2)
+    assert expected.seconds() == 6 / 2
+    expected.heard("a", 4.0)
+    other = (PRIOR + 4) / (PRIOR + 1)
+    assert expected.seconds() == pytest.approx((4 + 4 * other) / 2)
+    for name in "abcc":
+        expected.heard(name, 5.0)
+    assert expected.seconds() == 5 / 2
+    expected.heard("c", 5.0)
+    assert expected.seconds() == 0

@@ -67,9 +67,9 @@ def test_what_shows_progress_is_shown_every_one_from_the_first_moment_on(monkeyp
     assert shown.shown == [
         ("values", 0, 4, 6 + 4 + 10),
         ("values", 1, 5, 4 + 10),
-        ("values", 2, 5, 3 * (2 + 4) / 3 + 10),
-        ("values", 3, 5, 2 * (2 + 8) / 4 + 10),
-        ("values", 4, 5, (2 + 12) / 5 + 10),
+        ("values", 2, 5, round(3 * (8 + 4) / 9 + 10, 6)),
+        ("values", 3, 5, 2 * (8 + 8) / 10 + 10),
+        ("values", 4, 5, round((8 + 12) / 11 + 10, 6)),
         ("values", 5, 5, 10),
     ]
 

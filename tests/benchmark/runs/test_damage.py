@@ -197,11 +197,11 @@ def test_a_damaged_entry_is_one_sentence(entered, run_folder, content):
 
 
 @pytest.mark.parametrize("name", ["data.json", "scores.csv"])
-@pytest.mark.parametrize("cut", [0, 0.5])
+@pytest.mark.parametrize("cut", [False, True])
 def test_a_damaged_board_is_one_sentence(run_folder, tmp_path, name, cut):
     path = run_folder / "board" / name
     content = path.read_bytes()
-    path.write_bytes(content[: int(cut * len(content)) - 3 if cut else 0])
+    path.write_bytes(content[: content.rindex(b",", 0, len(content) // 2) if cut else 0])
     done = CliRunner().invoke(cli, ["publish", str(run_folder), "--wandb-project", "p", "--offline"])
     assert type(done.exception).__name__ == "TableError"
     assert name in str(done.exception)

@@ -1,0 +1,327 @@
+"""Write docs/proxies.md: what every proxy is, where it is defined, and what leaves it as it is.
+
+python scripts/proxies_docs.py                       # writes the page of the registry and of what was measured
+python scripts/proxies_docs.py --check               # exit code 1 if it is not up to date
+python scripts/proxies_docs.py --measure [NAME ...]  # measure these (default: what is not measured in its version)
+
+What is measured is kept in docs/proxies.csv and docs/proxies_invariances.csv.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import inspect
+import statistics
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import astuple, dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from gapbench.proxies.registry import CATALOGUE, COSTS, ProxyEntry, list_proxies, proxy_entry
+from gapbench_models import list_models
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from gapbench.proxies.results import Measurement
+
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+PAGE = DOCS / "proxies.md"
+MEASURED, AUDITED = DOCS / "proxies.csv", DOCS / "proxies_invariances.csv"
+EXAMPLES = 60
+WIDTHS = {"plain": 0.25}
+"""Of networks by library; 1/16 of others."""
+AUDIT = ("plain/mlp", "plain/cnn", "timm/convmixer", "timm/vit_tiny")
+SLOWEST = 10
+
+
+@dataclass(frozen=True)
+class Row:
+    """A proxy on the network of a family."""
+
+    proxy: str
+    version: str
+    family: str
+    status: str
+    seconds: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A proxy on the network of a family under a kind of transformation."""
+
+    proxy: str
+    version: str
+    family: str
+    kind: str
+    verdict: str
+
+
+Kind = TypeVar("Kind", Row, Verdict)
+
+
+def rows_of(path: Path, kind: type[Kind]) -> list[Kind]:
+    """The rows of a table; none if there is none."""
+    if not path.exists():
+        return []
+    with path.open(newline="", encoding="utf-8") as stream:
+        return [kind(**row) for row in csv.DictReader(stream)]
+
+
+def write(path: Path, rows: Iterable[Row | Verdict], kind: type[Row] | type[Verdict]) -> None:
+    """Write a table, in the order of the proxies' names."""
+    with path.open("w", newline="", encoding="utf-8") as stream:
+        out = csv.writer(stream, lineterminator="\n")
+        out.writerow(field.name for field in fields(kind))
+        out.writerows(sorted(map(astuple, rows)))
+
+
+def trained(family: str) -> tuple[nn.Module, nn.Module, Tensor, Tensor]:
+    """A small network that fits its examples, the same at initialisation, and these."""
+    import copy
+
+    import torch
+
+    import gapbench
+
+    torch.manual_seed(0)
+    task = gapbench.load_task("digits_rotations", train_size=EXAMPLES, seed=0)
+    x, y = task.train.inputs, task.train.targets
+    width = WIDTHS.get(family.partition("/")[0], 1 / 16)
+    network = gapbench.build_model(family, width, task.input_shape, 10, seed=0)
+    initial = copy.deepcopy(network).eval()
+    optimizer = torch.optim.Adam(network.parameters(), lr=3e-3)
+    for step in range(400):
+        network.train()
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(network(x), y).backward()
+        optimizer.step()
+        if step % 10 == 9:
+            with torch.no_grad():
+                for _ in range(30):
+                    network(x)  # so that batch normalisation has the statistics of these examples
+                network.eval()
+                logits = network(x)
+            own = logits.gather(1, y[:, None])[:, 0]
+            others = logits.scatter(1, y[:, None], -torch.inf).max(dim=1).values
+            if float((own - others).quantile(0.1)) > 1.0:
+                break
+    return network.eval(), initial, x, y
+
+
+def measure(names: Sequence[str]) -> None:
+    """Measure proxies on a network of each family, audit them on some; what is done is kept."""
+    import torch
+
+    import gapbench
+    from gapbench.invariance.audit import audit_measures
+
+    torch.set_num_threads(1)
+    rows = [row for row in rows_of(MEASURED, Row) if row.proxy not in names]
+    verdicts = [row for row in rows_of(AUDITED, Verdict) if row.proxy not in names]
+    for family in list_models():
+        network, initial, x, y = trained(family)
+        found = gapbench.measure_all(network, x, y, proxies=names, initial=initial, progress=False)
+        for name, row in found.iterrows():
+            version = str(proxy_entry(str(name)).version)
+            seconds = f"{row['seconds']:.2g}"
+            rows.append(Row(str(name), version, family, row["status"], seconds, row["reason"] or ""))
+        if family in AUDIT:
+            doubles = (x.double(), y, initial.double())
+            measures = {name: _measuring(name, *doubles) for name in names}
+            audited = audit_measures(measures, network, x, seed=0)
+            for name, results in audited.items():
+                version = str(proxy_entry(name).version)
+                verdicts += [
+                    Verdict(name, version, family, r.kind, told(r.verdict, r.reason)) for r in results
+                ]
+        print(family, found["status"].value_counts().to_dict(), flush=True)
+    write(MEASURED, rows, Row)
+    write(AUDITED, verdicts, Verdict)
+
+
+def _measuring(name: str, x: Tensor, y: Tensor, initial: nn.Module) -> Callable[[nn.Module], Measurement]:
+    import gapbench
+
+    return lambda network: gapbench.measure(name, network, x, y, initial=initial, seed=0)
+
+
+def told(verdict: str, reason: str) -> str:
+    """A verdict in a word or two."""
+    if verdict != "not applicable":
+        return verdict
+    return "cannot be told" if reason.startswith("cannot be told") else "no such symmetry"
+
+
+def up_to_date(rows: Iterable[Kind]) -> list[Kind]:
+    """Those of proxies that there are, in their versions."""
+    versions = {name: str(proxy_entry(name).version) for name in built_in()}
+    return [row for row in rows if versions.get(row.proxy) == row.version]
+
+
+def built_in() -> list[str]:
+    """Names of the proxies that come with gapbench."""
+    folder = CATALOGUE.replace(".", "/")
+    return [name for name in list_proxies() if folder in Path(proxy_entry(name).origin).as_posix()]
+
+
+def unmeasured() -> list[str]:
+    """Built-in proxies that some family lacks."""
+    known = {(row.proxy, row.family) for row in up_to_date(rows_of(MEASURED, Row))}
+    return [name for name in built_in() if any((name, f) not in known for f in list_models())]
+
+
+def page() -> str:
+    """The text of the page."""
+    rows, verdicts = up_to_date(rows_of(MEASURED, Row)), up_to_date(rows_of(AUDITED, Verdict))
+    names = built_in()
+    lines = [
+        "# The proxies",
+        "",
+        f"All {len(names)} proxies that come with gapbench. Made by `scripts/proxies_docs.py` from their own "
+        "descriptions and from what was measured with them: on a small trained network of every family "
+        f"({EXAMPLES} digits), and before and after changes that leave a network's function as it is (on "
+        f"{', '.join(AUDIT)}, in float64; a logit scale changes the loss). `gapbench info NAME` says the same of "
+        "one, and in which suites it is. As functions they are in "
+        "[`gapbench.measures`](api.md#proxies-as-functions).",
+        "",
+        "Costs: " + "; ".join(f"*{cost}*: {meaning}" for cost, meaning in COSTS.items()) + ".",
+        "",
+        *_contents(names),
+        "",
+        "## Where they are defined",
+        "",
+        *_matrix(names, rows),
+        "",
+        "## What they cost",
+        "",
+        *_costs(rows),
+    ]
+    for name in names:
+        lines += ["", *_section(proxy_entry(name), rows, verdicts)]
+    return "\n".join(lines) + "\n"
+
+
+def _contents(names: Sequence[str]) -> list[str]:
+    lines = ["| proxy | larger values | cost | source |", "|---|---|---|---|"]
+    for entry in map(proxy_entry, names):
+        gap = "smaller gap" if entry.higher_means == "better" else "larger gap"
+        star = " (central)" if entry.central else ""
+        lines.append(
+            f"| [{entry.name}](#{entry.name}){star} | {gap} | {entry.cost} | {entry.reference or '-'} |"
+        )
+    return lines
+
+
+def _matrix(names: Sequence[str], rows: Sequence[Row]) -> list[str]:
+    families = list_models()
+    marks = {"ok": "x", "not_applicable": "-", "failed": "FAILED"}
+    found = {(row.proxy, row.family): marks[row.status] for row in rows}
+    lines = [
+        "x: a value; -: not applicable, with its reason at the proxy below. "
+        + "; ".join(f"{number}: {family}" for number, family in enumerate(families, 1))
+        + ".",
+        "",
+        "| proxy | " + " | ".join(str(number) for number in range(1, len(families) + 1)) + " |",
+        "|---|" + ":-:|" * len(families),
+    ]
+    for name in names:
+        lines.append(f"| {name} | " + " | ".join(found.get((name, f), "?") for f in families) + " |")
+    return lines
+
+
+def _costs(rows: Sequence[Row]) -> list[str]:
+    medians = {
+        name: statistics.median(
+            float(row.seconds) for row in rows if row.proxy == name and row.status == "ok"
+        )
+        for name in dict.fromkeys(row.proxy for row in rows if row.status == "ok")
+    }
+    slowest = sorted(medians, key=lambda name: -medians[name])[:SLOWEST]
+    lines = [
+        "Seconds on one core for one of these networks, by itself (the median over the families that it is defined "
+        f"on); the {len(slowest)} slowest. What several share is computed once where they are measured together.",
+        "",
+        "| proxy | seconds |",
+        "|---|---:|",
+    ]
+    return lines + [f"| {name} | {medians[name]:.2g} |" for name in slowest]
+
+
+def _section(entry: ProxyEntry, rows: Sequence[Row], verdicts: Sequence[Verdict]) -> list[str]:
+    text = inspect.getdoc(entry.function) or ""
+    for heading in ("Args:", "Returns:", "Raises:"):
+        text = text.partition(f"\n{heading}")[0]
+    paragraphs = [" ".join(part.split()) for part in text.strip().split("\n\n")]
+    lines = [f"## {entry.name}", ""]
+    for paragraph in paragraphs:
+        lines += [_escaped(paragraph), ""]
+    options = ", ".join(f"`{name} = {value!r}`" for name, value in entry.options.items())
+    lines.append(f"- source: {entry.reference or '-'}; version {entry.version}; cost: {entry.cost}")
+    if options:
+        lines.append(f"- options: {options}")
+    if entry.needs:
+        lines.append(f"- needs: {', '.join(entry.needs)}")
+    lines += _applicability([row for row in rows if row.proxy == entry.name])
+    lines += _invariances([row for row in verdicts if row.proxy == entry.name])
+    return lines
+
+
+def _applicability(own: Sequence[Row]) -> list[str]:
+    by_reason: dict[str, list[str]] = {}
+    for row in own:
+        if row.status != "ok":
+            by_reason.setdefault(row.reason, []).append(row.family)
+    return [
+        f"- not applicable: {', '.join(families)}: {_escaped(why)}" for why, families in by_reason.items()
+    ]
+
+
+def _invariances(own: Sequence[Verdict]) -> list[str]:
+    by_verdict: dict[str, dict[str, list[str]]] = {}
+    for row in own:
+        by_verdict.setdefault(row.kind, {}).setdefault(row.verdict, []).append(row.family)
+    kept, changed, hidden = [], [], []
+    for kind, found in by_verdict.items():
+        if "not invariant" in found:
+            changed.append(kind)
+        elif "invariant" in found:
+            kept.append(kind)
+        elif "cannot be told" in found:
+            hidden.append(kind)
+    lines = [f"- left as it is by: {', '.join(kept)}"] if kept else []
+    lines += [f"- changed by: {', '.join(changed)}"] if changed else []
+    return lines + ([f"- within its sampling error under: {', '.join(hidden)}"] if hidden else [])
+
+
+def _escaped(text: str) -> str:
+    for character in "\\*_<>[]":
+        text = text.replace(character, "\\" + character)
+    parts = text.split("`")  # within code nothing is escaped
+    for place in range(1, len(parts), 2):
+        for character in "*_<>[]\\":
+            parts[place] = parts[place].replace("\\" + character, character)
+    return "`".join(parts)
+
+
+def main() -> None:
+    """Write or check the page; measure first if asked."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--check", action="store_true")
+    parser.add_argument("--measure", nargs="*", metavar="NAME")
+    arguments = parser.parse_args()
+    if arguments.measure is not None:
+        measure(arguments.measure or unmeasured())
+    text = page()
+    if arguments.check:
+        if not PAGE.exists() or PAGE.read_text(encoding="utf-8") != text:
+            sys.exit(f"{PAGE.name} is not up to date: python scripts/proxies_docs.py")
+        return
+    PAGE.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,42 @@
+"""The page of the proxies is that of the registry, and says of every family what was measured."""
+
+import pytest
+
+from gapbench.proxies.registry import list_proxies, proxy_entry
+from gapbench_models import list_models
+from script import script
+
+docs = script("proxies_docs")
+
+
+def test_the_page_is_up_to_date():
+    assert docs.PAGE.read_text(encoding="utf-8") == docs.page(), "python scripts/proxies_docs.py"
+
+
+def test_every_proxy_was_measured_in_its_version_on_every_family_and_never_failed():
+    assert docs.unmeasured() == [], "python scripts/proxies_docs.py --measure"
+    rows = docs.up_to_date(docs.rows_of(docs.MEASURED, docs.Row))
+    assert len(rows) == len(docs.built_in()) * len(list_models())
+    assert {row.status for row in rows} == {"ok", "not_applicable"}
+    assert all(row.reason for row in rows if row.status == "not_applicable")
+    assert {row.proxy for row in rows if row.status == "ok"} == set(docs.built_in())
+
+
+def test_every_proxy_was_audited_in_its_version():
+    rows = docs.up_to_date(docs.rows_of(docs.AUDITED, docs.Verdict))
+    assert {(row.proxy, row.family) for row in rows} == {(n, f) for n in docs.built_in() for f in docs.AUDIT}
+    unchanged = {row.proxy for row in rows if row.kind == "permutation" and row.verdict == "not invariant"}
+    assert not unchanged, "the order of units decides on a value"
+
+
+@pytest.mark.parametrize("name", ["param_norm", "sharpness_quotient"])
+def test_a_section_says_what_a_proxy_is(name):
+    entry = proxy_entry(name)
+    section = docs.page().partition(f"\n## {name}\n")[2].partition("\n## ")[0]
+    assert entry.reference in section
+    assert f"cost: {entry.cost}" in section
+    assert name in list_proxies()
+
+
+def test_formulas_stand_as_they_are_in_code_and_escaped_elsewhere():
+    assert docs._escaped("|w|_2 in `a_b*c` and <x>") == "|w|\\_2 in `a_b*c` and \\<x\\>"
