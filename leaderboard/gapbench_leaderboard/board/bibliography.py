@@ -224,6 +224,33 @@ SOURCES = (
         (),
         "2012.02775",
     ),
+    _paper(
+        "Petzka et al. 2021",
+        "Petzka, Henning and Kamp, Michael and Adilova, Linara and Sminchisescu, Cristian and Boley, Mario",
+        "Relative Flatness and Generalization",
+        2021,
+        NEURIPS,
+        "2001.00939",
+    ),
+    Source(
+        "Ibayashi et al. 2021",
+        "misc",
+        "Ibayashi, Hikaru and Hamaguchi, Takuo and Imaizumi, Masaaki",
+        "Minimum sharpness: Scale-invariant parameter-robustness of neural networks",
+        2021,
+        (),
+        "2106.12612",
+    ),
+    Source(
+        "Rangamani et al. 2019",
+        "misc",
+        "Rangamani, Akshay and Nguyen, Nam H. and Kumar, Abhishek and Phan, Dzung and Chin, Sang H. and "
+        "Tran, Trac D.",
+        "A Scale Invariant Flatness Measure for Deep Network Minima",
+        2019,
+        (),
+        "1902.02434",
+    ),
 )
 """Those that the proxies of gapbench cite."""
 
