@@ -31,3 +31,11 @@ class ElementwiseLandscape:
         xi = self.theta() if theta is None else theta
         value, gradient = self.landscape.value_and_gradient(self.origin + self.sizes * xi)
         return value, self.sizes * gradient
+
+
+class ScaledLandscape(ElementwiseLandscape):
+    """xi (d,) -> L(theta + scale xi): the unit ball of the maximum norm in xi is the box |delta_i| <= scale_i."""
+
+    def __init__(self, landscape: Landscape, scale: Tensor):
+        super().__init__(landscape)
+        self.sizes = scale

@@ -61,6 +61,16 @@ def sphere_control(context: Context, samples: int, horizontal: bool) -> Control 
     return _control(context, samples, "horizontal" if horizontal else "all", make, lanczos_of, PRODUCTS)
 
 
+def coordinate_control(context: Context, samples: int) -> Control | None:
+    """The control variate of an average over independent perturbations of unit variance; None without help."""
+    from gapbench.curvature.averages import independent
+
+    def make(basis: Tensor, form: Tensor) -> Control:
+        return independent(basis, form, 1.0)
+
+    return _control(context, samples, "coordinates", make, lanczos_of, PRODUCTS)
+
+
 def relative_control(context: Context, samples: int, variance: float) -> Control | None:
     """The control variate of an average over perturbations relative to each parameter; None without help."""
     from gapbench.curvature.averages import independent

@@ -25,6 +25,13 @@ def radius_of(context: Context, radius: float, relative_radius: float | None) ->
     return float(radius)
 
 
+def positive(name: str, value: float) -> float:
+    """A number above 0."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+        raise ValueError(f"{name} = {value!r} must be a positive number")
+    return float(value)
+
+
 def count(name: str, value: int, least: int) -> int:
     """A whole number of at least `least`."""
     if isinstance(value, bool) or int(value) != value or value < least:

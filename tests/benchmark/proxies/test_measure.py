@@ -83,8 +83,10 @@ def test_seeds_matter_only_for_stochastic_proxies():
         a, b = (
             gapbench.measure(proxy, network, inputs, targets, initial=initial, seed=s).value for s in (0, 1)
         )
-        if proxy == "random" or proxy.startswith("sharpness_average"):
+        if proxy == "random" or proxy.startswith(("sharpness_average", "radius_of_average")):
             assert a != b
+        elif proxy.startswith("pacbayes"):  # not applicable to networks that are wrong as often as by chance
+            assert a != b or a is b is None
         elif proxy == "label_wise_mixup_accuracy":  # a share of few midpoints, some of them the same
             assert a == pytest.approx(b, abs=0.5)
         elif not proxy.startswith("hessian_top_eigenvalue"):  # whose start vector is drawn
