@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 DELTA = 0.05
 
 
-@proxy("bartlett_2017_bound", reference="Bartlett, Foster and Telgarsky 2017, lemma A.8")
+@proxy("bartlett_2017_bound", reference="Bartlett, Foster and Telgarsky 2017, lemma A.8", cost="cheap")
 def bartlett_2017_bound(
     context: Context, *, gamma: float | None = None, delta: float = DELTA, reference: str = "zero"
 ) -> Estimate:
@@ -47,7 +47,7 @@ def bartlett_2017_bound(
     return parts.rademacher([math.log(4.0) - 1.5 * math.log(parts.n), log], [], reference=reference)
 
 
-@proxy("neyshabur_2015_bound", reference="Neyshabur et al. 2015, corollary 2 (Frobenius norms)")
+@proxy("neyshabur_2015_bound", reference="Neyshabur et al. 2015, corollary 2 (Frobenius norms)", cost="cheap")
 def neyshabur_2015_bound(context: Context, *, gamma: float | None = None, delta: float = DELTA) -> Estimate:
     """Ramp loss + 2 (2 C / gamma) 2^(d-1) prod_i |A_i|_F |X|_F / n + 3 sqrt(ln(2/delta) / (2n)).
 
@@ -63,7 +63,7 @@ def neyshabur_2015_bound(context: Context, *, gamma: float | None = None, delta:
     return _peeled(parts, (parts.depth - 1) * math.log(2.0))
 
 
-@proxy("golowich_2018_bound", reference="Golowich et al. 2018, theorem 1")
+@proxy("golowich_2018_bound", reference="Golowich et al. 2018, theorem 1", cost="cheap")
 def golowich_2018_bound(context: Context, *, gamma: float | None = None, delta: float = DELTA) -> Estimate:
     """Ramp loss + 2 (2 C / gamma) (sqrt(2 d ln 2) + 1) prod_i |A_i|_F |X|_F / n + 3 sqrt(ln(2/delta) / (2n)).
 
@@ -77,7 +77,7 @@ def golowich_2018_bound(context: Context, *, gamma: float | None = None, delta: 
     return _peeled(parts, math.log(math.sqrt(2.0 * parts.depth * math.log(2.0)) + 1.0))
 
 
-@proxy("neyshabur_2018_bound", reference="Neyshabur et al. 2018, theorem 1")
+@proxy("neyshabur_2018_bound", reference="Neyshabur et al. 2018, theorem 1", cost="cheap")
 def neyshabur_2018_bound(context: Context, *, gamma: float | None = None, delta: float = DELTA) -> Estimate:
     """Margin loss + 4 sqrt( (K + ln(6 d n^(1 + 1/(2d)) / delta)) / (n - 1) ), by PAC-Bayes.
 
@@ -106,7 +106,7 @@ def neyshabur_2018_bound(context: Context, *, gamma: float | None = None, delta:
     )
 
 
-@proxy("graf_2022_bound_norms", reference="Graf et al. 2022, theorem 3.5, first bound")
+@proxy("graf_2022_bound_norms", reference="Graf et al. 2022, theorem 3.5, first bound", cost="cheap")
 def graf_2022_bound_norms(
     context: Context, *, gamma: float | None = None, delta: float = DELTA, reference: str = "zero"
 ) -> Estimate:
@@ -132,7 +132,7 @@ def graf_2022_bound_norms(
     return parts.rademacher([math.log(4.0 / n), log], [], reference=reference)
 
 
-@proxy("graf_2022_bound_parameters", reference="Graf et al. 2022, theorem 3.5, second bound")
+@proxy("graf_2022_bound_parameters", reference="Graf et al. 2022, theorem 3.5, second bound", cost="cheap")
 def graf_2022_bound_parameters(
     context: Context, *, gamma: float | None = None, delta: float = DELTA, reference: str = "zero"
 ) -> Estimate:

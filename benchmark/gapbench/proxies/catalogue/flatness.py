@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gapbench.proxies.context import Context
 
 
-@proxy("relative_flatness_trace", reference="Petzka et al. 2021, definition 3")
+@proxy("relative_flatness_trace", reference="Petzka et al. 2021, definition 3", cost="cheap", central=True)
 def relative_flatness_trace(context: Context) -> float:
     """kappa_Tr = sum_{s,s'} <w_s, w_s'> Tr(H_{s,s'}), w_s the rows of the last linear layer.
 
@@ -30,7 +30,11 @@ def relative_flatness_trace(context: Context) -> float:
     return _head(context).trace()
 
 
-@proxy("relative_flatness_max", reference="Petzka et al. 2021 (maximal eigenvalues of the diagonal blocks)")
+@proxy(
+    "relative_flatness_max",
+    reference="Petzka et al. 2021 (maximal eigenvalues of the diagonal blocks)",
+    cost="cheap",
+)
 def relative_flatness_max(context: Context) -> float:
     """kappa_max = sum_s |w_s|^2 lambda_max(H_{s,s}), w_s the rows of the last linear layer.
 
@@ -42,7 +46,11 @@ def relative_flatness_max(context: Context) -> float:
     return _head(context).largest()
 
 
-@proxy("relative_flatness_trace_normalised", reference="Petzka et al. 2021, section 5 (normalised features)")
+@proxy(
+    "relative_flatness_trace_normalised",
+    reference="Petzka et al. 2021, section 5 (normalised features)",
+    cost="cheap",
+)
 def relative_flatness_trace_normalised(context: Context) -> float:
     """`relative_flatness_trace` after features are divided by their standard deviation and weights multiplied.
 
@@ -55,7 +63,11 @@ def relative_flatness_trace_normalised(context: Context) -> float:
     return _head(context).normalised().trace()
 
 
-@proxy("relative_flatness_max_normalised", reference="Petzka et al. 2021, section 5 (normalised features)")
+@proxy(
+    "relative_flatness_max_normalised",
+    reference="Petzka et al. 2021, section 5 (normalised features)",
+    cost="cheap",
+)
 def relative_flatness_max_normalised(context: Context) -> float:
     """`relative_flatness_max` after features are divided by their standard deviation and weights multiplied.
 
@@ -67,7 +79,7 @@ def relative_flatness_max_normalised(context: Context) -> float:
     return _head(context).normalised().largest()
 
 
-@proxy("normalised_sharpness", reference="Tsuzuku et al. 2020 (normalized sharpness)")
+@proxy("normalised_sharpness", reference="Tsuzuku et al. 2020 (normalized sharpness)", cost="dear")
 def normalised_sharpness(context: Context) -> Estimate:
     """sum over layers of min over s, t of sum_ij ( e^{s_i + t_j} H_ij + e^{-s_i - t_j} W_ij^2 ).
 
@@ -101,7 +113,7 @@ def normalised_sharpness(context: Context) -> Estimate:
     return Estimate(sum(parts.values()), details={"layers": parts})
 
 
-@proxy("minimum_sharpness", reference="Ibayashi et al. 2021")
+@proxy("minimum_sharpness", reference="Ibayashi et al. 2021", cost="dear")
 def minimum_sharpness(context: Context) -> Estimate:
     """min over alpha with prod_l alpha_l = 1 of Tr H, W_l replaced by alpha_l W_l, b_l by alpha_1 ... alpha_l b_l.
 

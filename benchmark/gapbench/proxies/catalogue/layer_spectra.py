@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from gapbench.proxies.context import Context
 
 
-@proxy("nuclear_norm", reference="sum of |W_i|_*, the trace norm")
+@proxy("nuclear_norm", reference="sum of |W_i|_*, the trace norm", cost="weights")
 def nuclear_norm(context: Context) -> Estimate:
     """sum_i |W_i|_*, nuclear norms of the kernels as matrices: sums of singular values.
 
@@ -38,7 +38,7 @@ def nuclear_norm(context: Context) -> Estimate:
     return Estimate(sum(norms), details={"layers": names, "norms": norms})
 
 
-@proxy("log_prod_of_schatten", reference="sum of ln |W_i|_{S_p}^2; p = 1 is the trace norm")
+@proxy("log_prod_of_schatten", reference="sum of ln |W_i|_{S_p}^2; p = 1 is the trace norm", cost="weights")
 def log_prod_of_schatten(context: Context, *, p: float = 1.0) -> Estimate:
     """sum_i ln |W_i|_{S_p}^2, |W|_{S_p} = (sum_j sigma_j^p)^(1/p) of the kernels as matrices.
 
@@ -52,7 +52,7 @@ def log_prod_of_schatten(context: Context, *, p: float = 1.0) -> Estimate:
     return Estimate(value, details=details)
 
 
-@proxy("log_prod_of_schatten_over_margin", reference="sum of ln |W_i|_{S_p}^2 less ln gamma^2")
+@proxy("log_prod_of_schatten_over_margin", reference="sum of ln |W_i|_{S_p}^2 less ln gamma^2", cost="cheap")
 def log_prod_of_schatten_over_margin(context: Context, *, p: float = 1.0) -> Estimate:
     """sum_i ln |W_i|_{S_p}^2 - ln gamma^2.
 
@@ -66,7 +66,12 @@ def log_prod_of_schatten_over_margin(context: Context, *, p: float = 1.0) -> Est
     return Estimate(value - 2.0 * math.log(gamma), details={**details, "gamma": gamma})
 
 
-@proxy("tail_exponent", reference="Martin and Mahoney 2021 (alpha); Clauset, Shalizi and Newman 2009")
+@proxy(
+    "tail_exponent",
+    reference="Martin and Mahoney 2021 (alpha); Clauset, Shalizi and Newman 2009",
+    cost="weights",
+    central=True,
+)
 def tail_exponent(context: Context, *, fewest: int = 8) -> Estimate:
     """Mean over layers of alpha, the exponent of the power law x^-alpha that fits the tail of a spectrum best.
 
@@ -82,7 +87,7 @@ def tail_exponent(context: Context, *, fewest: int = 8) -> Estimate:
     return Estimate(sum(law.alpha for law in laws.values()) / len(laws), details=_of_laws(laws))
 
 
-@proxy("tail_exponent_weighted", reference="Martin and Mahoney 2020 (weighted alpha)")
+@proxy("tail_exponent_weighted", reference="Martin and Mahoney 2020 (weighted alpha)", cost="weights")
 def tail_exponent_weighted(context: Context, *, fewest: int = 8) -> Estimate:
     """Mean over layers of alpha log10(lambda_max): exponents as in `tail_exponent`, weighted by size.
 
@@ -98,7 +103,7 @@ def tail_exponent_weighted(context: Context, *, fewest: int = 8) -> Estimate:
     return Estimate(sum(parts) / len(parts), details={**_of_laws(laws), "largest": largest})
 
 
-@proxy("tail_exponent_hill", reference="Hill 1975, of the eigenvalues of W W'")
+@proxy("tail_exponent_hill", reference="Hill 1975, of the eigenvalues of W W'", cost="weights")
 def tail_exponent_hill(context: Context, *, share: float = 0.25, fewest: int = 8) -> Estimate:
     """Mean over layers of Hill's exponent from the largest `share` of the eigenvalues.
 

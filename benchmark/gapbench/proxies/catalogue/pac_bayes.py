@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 LEVEL, SAMPLES, STEPS = 0.1, 20, 10
 
 
-@proxy("pacbayes_flatness", reference="Jiang et al. 2020, eq. 53")
+@proxy("pacbayes_flatness", reference="Jiang et al. 2020, eq. 53", central=True)
 def pacbayes_flatness(context: Context, *, level: float = LEVEL, samples: int = SAMPLES) -> Estimate:
     """1 / sigma^2.
 
@@ -67,7 +67,7 @@ def pacbayes_init(context: Context, *, level: float = LEVEL, samples: int = SAMP
     return _bound(context, size, _gaussian(_squared(moved)))
 
 
-@proxy("pacbayes_mag_flatness", reference="Jiang et al. 2020, eq. 61")
+@proxy("pacbayes_mag_flatness", reference="Jiang et al. 2020, eq. 61", central=True)
 def pacbayes_mag_flatness(context: Context, *, level: float = LEVEL, samples: int = SAMPLES) -> Estimate:
     """1 / sigma'^2, noise in proportion to each parameter.
 
@@ -109,7 +109,7 @@ def pacbayes_mag_init(context: Context, *, level: float = LEVEL, samples: int = 
     return _bound(context, size, _relative(_squared(moved), moved, 1.0))
 
 
-@proxy("sharpness_flatness", reference="Jiang et al. 2020, eq. 52")
+@proxy("sharpness_flatness", reference="Jiang et al. 2020, eq. 52", cost="dear")
 def sharpness_flatness(context: Context, *, level: float = LEVEL, steps: int = STEPS) -> Estimate:
     """1 / alpha^2.
 
@@ -122,7 +122,7 @@ def sharpness_flatness(context: Context, *, level: float = LEVEL, steps: int = S
     return _estimate(worst_size(context, level, steps, magnitude=False), _inverse_square)
 
 
-@proxy("sharpness_orig", reference="Jiang et al. 2020, eq. 51")
+@proxy("sharpness_orig", reference="Jiang et al. 2020, eq. 51", cost="dear")
 def sharpness_orig(context: Context, *, level: float = LEVEL, steps: int = STEPS) -> Estimate:
     """sqrt( ( |theta|^2 ln(2 omega) / (4 alpha^2) + ln(m / alpha) + 10 ) / m ).
 
@@ -136,7 +136,7 @@ def sharpness_orig(context: Context, *, level: float = LEVEL, steps: int = STEPS
     return _bound(context, size, _gaussian(_squared(theta) * math.log(2 * len(theta))))
 
 
-@proxy("sharpness_init", reference="Jiang et al. 2020, eq. 50", needs=("initial",))
+@proxy("sharpness_init", reference="Jiang et al. 2020, eq. 50", needs=("initial",), cost="dear")
 def sharpness_init(context: Context, *, level: float = LEVEL, steps: int = STEPS) -> Estimate:
     """sqrt( ( |theta - theta_0|^2 ln(2 omega) / (4 alpha^2) + ln(m / alpha) + 10 ) / m ).
 
@@ -150,7 +150,12 @@ def sharpness_init(context: Context, *, level: float = LEVEL, steps: int = STEPS
     return _bound(context, size, _gaussian(_squared(moved) * math.log(2 * len(moved))))
 
 
-@proxy("sharpness_mag_flatness", reference="Jiang et al. 2020, appendix (magnitude-aware sharpness)")
+@proxy(
+    "sharpness_mag_flatness",
+    reference="Jiang et al. 2020, appendix (magnitude-aware sharpness)",
+    cost="dear",
+    central=True,
+)
 def sharpness_mag_flatness(context: Context, *, level: float = LEVEL, steps: int = STEPS) -> Estimate:
     """1 / alpha'^2, the worst perturbation in proportion to each parameter.
 
@@ -162,7 +167,7 @@ def sharpness_mag_flatness(context: Context, *, level: float = LEVEL, steps: int
     return _estimate(worst_size(context, level, steps, magnitude=True), _inverse_square)
 
 
-@proxy("sharpness_mag_orig", reference="Jiang et al. 2020, eq. 59", needs=("initial",))
+@proxy("sharpness_mag_orig", reference="Jiang et al. 2020, eq. 59", needs=("initial",), cost="dear")
 def sharpness_mag_orig(
     context: Context, *, level: float = LEVEL, steps: int = STEPS, delta: float = 0.05
 ) -> Estimate:
@@ -179,7 +184,7 @@ def sharpness_mag_orig(
     return _bound(context, size, _relative(_squared(_theta(context)), moved, _union(moved, delta)))
 
 
-@proxy("sharpness_mag_init", reference="Jiang et al. 2020, eq. 58", needs=("initial",))
+@proxy("sharpness_mag_init", reference="Jiang et al. 2020, eq. 58", needs=("initial",), cost="dear")
 def sharpness_mag_init(
     context: Context, *, level: float = LEVEL, steps: int = STEPS, delta: float = 0.05
 ) -> Estimate:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from gapbench.proxies.context import Context
 
 
-@proxy("keskar_sharpness", reference="Keskar et al. 2017, metric 2.1")
+@proxy("keskar_sharpness", reference="Keskar et al. 2017, metric 2.1", central=True)
 def keskar_sharpness(
     context: Context, *, epsilon: float = 1e-3, steps: int = 20, restarts: int = 1
 ) -> Estimate:
