@@ -17,7 +17,8 @@ import pytest
 from scipy import stats
 
 from gapbench.proxies.registry import list_proxies, proxy_entry
-from gapbench_leaderboard.board.bibliography import SOURCES, sources_of
+from gapbench_leaderboard.board.bibliography import sources_of
+from gapbench_leaderboard.board.publications import SOURCES
 from leaderboard.board_cases import STATES, board
 from leaderboard.chromium import CHROMIUM, ROWS, Page, browser, needs_browser
 

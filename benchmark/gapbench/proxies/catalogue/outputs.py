@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from gapbench.proxies.options import count
+from gapbench.proxies.pairs import pairs_within_classes
 from gapbench.proxies.predictions import (
     classified,
     evaluated,
@@ -16,9 +17,6 @@ from gapbench.proxies.registry import proxy
 from gapbench.proxies.results import Estimate, NotApplicable
 
 if TYPE_CHECKING:
-    import torch
-    from torch import Tensor
-
     from gapbench.proxies.context import Context
 
 
@@ -189,7 +187,7 @@ def label_wise_mixup_accuracy(context: Context, *, rounds: int = 4) -> Estimate:
         raise NotApplicable("midpoints of maps and sequences have no single class")
     shares = []
     for _ in range(rounds):
-        first, second = _pairs(classes, context.generator)
+        first, second = pairs_within_classes(classes, context.generator)
         if not len(first):
             raise NotApplicable("no class has two training examples")
         outputs = evaluated(context, 0.5 * (inputs[first] + inputs[second]))
@@ -198,18 +196,3 @@ def label_wise_mixup_accuracy(context: Context, *, rounds: int = 4) -> Estimate:
     mean = sum(shares) / rounds
     error = math.sqrt(sum((share - mean) ** 2 for share in shares) / (rounds - 1) / rounds)
     return Estimate(mean, error, {"rounds": rounds, "midpoints": rounds * len(first)})
-
-
-def _pairs(classes: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Examples of the same class, each with the next in a random order within the class."""
-    import torch
-
-    first, second = [], []
-    for label in classes.unique().tolist():
-        members = (classes == label).nonzero()[:, 0]
-        if len(members) > 1:
-            order = members[torch.randperm(len(members), generator=generator).to(members.device)]
-            first.append(order)
-            second.append(order.roll(-1))
-    nothing = classes.new_zeros(0)
-    return torch.cat(first) if first else nothing, torch.cat(second) if second else nothing
