@@ -25,7 +25,13 @@ if TYPE_CHECKING:
     from gapbench.proxies.context import Context
 
 
-@proxy("hidden_margin", higher_means="better", reference="Jiang et al. 2019, eq. 3 (margin distributions)")
+@proxy(
+    "hidden_margin",
+    higher_means="better",
+    reference="Jiang et al. 2019, eq. 3 (margin distributions)",
+    cost="moderate",
+    central=True,
+)
 def hidden_margin(context: Context, *, layer: int = -1, quantile: float = 0.5) -> Estimate:
     """A quantile over examples of the normalised distance at the activation that a layer takes.
 
@@ -72,7 +78,12 @@ def hidden_margin_mean(context: Context, *, quantile: float = 0.5) -> Estimate:
     return Estimate(sum(parts) / len(parts), details=details)
 
 
-@proxy("mixup_margin", higher_means="better", reference="Natekar and Sharma 2020 (margins of mixed examples)")
+@proxy(
+    "mixup_margin",
+    higher_means="better",
+    reference="Natekar and Sharma 2020 (margins of mixed examples)",
+    cost="cheap",
+)
 def mixup_margin(context: Context, *, quantile: float = 0.5, rounds: int = 4) -> Estimate:
     """A quantile of the normalised distance at midpoints of two examples of one class, margins for that class.
 
@@ -100,7 +111,10 @@ def mixup_margin(context: Context, *, quantile: float = 0.5, rounds: int = 4) ->
 
 
 @proxy(
-    "shift_margin", higher_means="better", reference="Natekar and Sharma 2020 (margins of augmented examples)"
+    "shift_margin",
+    higher_means="better",
+    reference="Natekar and Sharma 2020 (margins of augmented examples)",
+    cost="cheap",
 )
 def shift_margin(context: Context, *, quantile: float = 0.5, rounds: int = 4, pixels: int = 1) -> Estimate:
     """A quantile of the normalised distance at images that are shifted by up to `pixels` in each direction.
