@@ -4,7 +4,7 @@
 
     value = sharpness_full(network, inputs, targets, radius=0.5)
 
-A function takes what `gapbench.measure` takes, and the proxy's options by name. It returns a `Value`, a float; it
+A function takes what `gapbench.measure` takes, and the proxy's options by name. It returns a `ProxyValue`, a float; it
 raises `NotApplicable` where the proxy is not defined. `of_outputs` takes logits in the place of a network, for
 what depends on nothing else. `dir(gapbench.measures)` names all functions.
 """
@@ -40,7 +40,7 @@ OF_OUTPUTS = (
 """Proxies that depend on the outputs on the training set and the targets alone."""
 
 
-class Value(float):
+class ProxyValue(float):
     """A proxy's value.
 
     Attributes:
@@ -53,7 +53,7 @@ class Value(float):
 
     def __new__(
         cls, value: float, standard_error: float | None = None, details: Mapping[str, Any] | None = None
-    ) -> Value:
+    ) -> ProxyValue:
         """The number, with what belongs to it."""
         made = super().__new__(cls, value)
         made.standard_error = standard_error
@@ -62,10 +62,10 @@ class Value(float):
 
     def __reduce__(self) -> tuple[object, ...]:
         """For `copy` and `pickle`."""
-        return Value, (float(self), self.standard_error, dict(self.details))
+        return ProxyValue, (float(self), self.standard_error, dict(self.details))
 
 
-def of_outputs(name: str, outputs: Tensor, targets: Tensor, **options: Any) -> Value:
+def of_outputs(name: str, outputs: Tensor, targets: Tensor, **options: Any) -> ProxyValue:
     """A proxy of `OF_OUTPUTS`, of the outputs that a network gives on its training set.
 
     Args:
@@ -102,10 +102,10 @@ def of_outputs(name: str, outputs: Tensor, targets: Tensor, **options: Any) -> V
 
 
 @functools.cache
-def _function(name: str) -> Callable[..., Value]:
+def _function(name: str) -> Callable[..., ProxyValue]:
     entry = proxy_entry(name)
 
-    def measured(network: nn.Module, inputs: Tensor, targets: Tensor, **options: Any) -> Value:
+    def measured(network: nn.Module, inputs: Tensor, targets: Tensor, **options: Any) -> ProxyValue:
         from gapbench.proxies.measuring import measure
 
         found = measure(name, network, inputs, targets, **options)
@@ -113,7 +113,7 @@ def _function(name: str) -> Callable[..., Value]:
             raise NotApplicable(found.reason)
         if found.value is None:
             raise GapbenchError(f"{name}: {found.reason}")
-        return Value(found.value, found.standard_error, found.details)
+        return ProxyValue(found.value, found.standard_error, found.details)
 
     measured.__name__ = measured.__qualname__ = name
     measured.__doc__ = inspect.getdoc(entry.function)
@@ -137,10 +137,10 @@ def _signature(entry: ProxyEntry) -> inspect.Signature:
         for name, default in entry.options.items()
     ]
     options = own if [p.name for p in own] == list(entry.options) else wrapped
-    return inspect.Signature([*common, *options], return_annotation=Value)
+    return inspect.Signature([*common, *options], return_annotation=ProxyValue)
 
 
-def __getattr__(name: str) -> Callable[..., Value]:
+def __getattr__(name: str) -> Callable[..., ProxyValue]:
     if name.startswith("_"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
@@ -150,4 +150,4 @@ def __getattr__(name: str) -> Callable[..., Value]:
 
 
 def __dir__() -> list[str]:
-    return sorted({"NotApplicable", "OF_OUTPUTS", "Value", "of_outputs", *list_proxies()})
+    return sorted({"NotApplicable", "OF_OUTPUTS", "ProxyValue", "of_outputs", *list_proxies()})

@@ -9,7 +9,7 @@ import torch
 
 import gapbench
 from gapbench import measures
-from gapbench.measures import NotApplicable, Value
+from gapbench.measures import NotApplicable, ProxyValue
 
 
 @pytest.fixture(scope="module")
@@ -84,11 +84,11 @@ def test_every_proxy_is_one_and_says_what_it_takes():
     assert list(parameters)[:3] == ["network", "inputs", "targets"]
     assert parameters["radius"].default == 0.1
     for name in gapbench.list_proxies():
-        assert inspect.signature(getattr(measures, name)).return_annotation is Value
+        assert inspect.signature(getattr(measures, name)).return_annotation is ProxyValue
 
 
 def test_a_value_is_a_number_that_keeps_what_belongs_to_it():
-    value = Value(1.5, 0.25, {"steps": 3})
+    value = ProxyValue(1.5, 0.25, {"steps": 3})
     assert value + 1 == 2.5
     for copied in (copy.deepcopy(value), pickle.loads(pickle.dumps(value))):
         assert (copied, copied.standard_error, dict(copied.details)) == (1.5, 0.25, {"steps": 3})
