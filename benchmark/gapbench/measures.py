@@ -4,8 +4,8 @@
 
     value = sharpness_full(network, inputs, targets, radius=0.5)
 
-A function takes what `gapbench.measure` takes, and the proxy's options by name. It returns a `ProxyValue`, a float; it
-raises `NotApplicable` where the proxy is not defined. `of_outputs` takes logits in the place of a network, for
+A function takes what `gapbench.measure` takes, and the proxy's options by name. It returns a `ProxyValue`, a float,
+and raises `NotApplicable` where the proxy is not defined. `of_outputs` takes logits in the place of a network, for
 what depends on nothing else. `dir(gapbench.measures)` names all functions.
 """
 
