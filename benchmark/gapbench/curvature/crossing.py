@@ -80,11 +80,13 @@ def crossing(
 def _bracket(trials: _Trials, level: float, start: float, span: float, what: str) -> tuple[float, float]:
     step, at = math.log(GROWTH), start
     if trials.mean(start) > level:
-        while at > start - span:
-            below = max(at - step, start - span)
+        least = start - span
+        while at > least:
+            below = max(at - step, least)
             if trials.mean(below) <= level:
                 return below, at
-            at = below
+            # Before the way down is gone to its end: the rise may have a limit above the level.
+            at = least if trials.mean(least) > level else below
         raise NotDefined(
             f"{what} is {trials.mean(at):.3g} at the smallest size tried, {math.exp(at):.3g}: above {level:g}"
         )

@@ -306,11 +306,15 @@ def test_crossings_of_known_functions():
         assert found.trials < 14
     step = crossings.crossing(lambda r: torch.tensor([float(r > 0.7)]), 0.1, 40.0, 1e6, 1e-3)
     assert step.value == pytest.approx(0.7, rel=1e-3)
-    assert step.trials <= 4 + 13  # to the interval of 2 ln 2, and its halves
+    assert step.trials <= 5 + 13  # to the interval of 2 ln 2, and its halves
     beyond = crossings.crossing(lambda r: torch.tensor([r if r < 0.2 else math.nan]), 5.0, 0.01, 1e6, 1e-3)
     assert beyond.value == pytest.approx(0.2, rel=1e-3)
     with pytest.raises(NotDefined, match="does not reach 2 up to size 10"):
         crossings.crossing(lambda r: torch.tensor([r / (1 + r)]), 2.0, 1.0, 10.0, 1e-3)
+    calls = []
+    with pytest.raises(NotDefined, match="smallest size tried"):
+        crossings.crossing(lambda r: calls.append(r) or torch.tensor([3.0 + r]), 2.0, 1.0, 4.0**10, 1e-3)
+    assert len(calls) == 3  # a limit above the level is seen at once
     with pytest.raises(NotDefined, match=r"smallest size tried, 0\.1"):
         crossings.crossing(lambda r: torch.tensor([3.0 + r]), 2.0, 1.0, 10.0, 1e-3)
 

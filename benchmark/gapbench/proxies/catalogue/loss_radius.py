@@ -61,7 +61,7 @@ def radius_of_rise(context: Context, *, rise: float = 0.1, steps: int = 10) -> E
 
 
 @proxy("radius_of_average_rise", higher_means="better", reference="radius of the mean over the sphere")
-def radius_of_average_rise(context: Context, *, rise: float = 0.1, samples: int = 20) -> Estimate:
+def radius_of_average_rise(context: Context, *, rise: float = 0.1, samples: int = 10) -> Estimate:
     """The radius r at which the mean of L(theta + delta) - L(theta) over the sphere |delta|_2 = r passes `rise`.
 
     The mean over `samples` fixed directions in antithetic pairs, the same at every radius. Common values of `rise`
