@@ -36,7 +36,7 @@ WIDTHS = {"plain": 0.25}
 AUDIT = ("plain/mlp", "plain/cnn", "timm/convmixer", "timm/vit_tiny")
 SLOWEST = 10
 TIMED = "plain/cnn"
-"""The family whose times are told, with default options; on the others proxies are measured with `LITTLE` effort."""
+"""The family whose times are told, with default options; on the others `LITTLE` effort is made."""
 LITTLE = {"steps": 3, "samples": 3, "probes": 3, "restarts": 1, "max_products": 60}
 
 
@@ -258,7 +258,8 @@ def _costs(rows: Sequence[Row]) -> list[str]:
     slowest = sorted(seconds, key=lambda name: -seconds[name])[:SLOWEST]
     lines = [
         f"Seconds on one core for the {TIMED} of these networks, each by itself; the {len(slowest)} slowest, "
-        f"{sum(seconds.values()):.0f} s in all. What several share is computed once where they are measured together.",
+        f"{sum(seconds.values()):.0f} s in all. What several share is computed once where they are measured "
+        "together.",
         "",
         "| proxy | seconds |",
         "|---|---:|",
