@@ -72,7 +72,7 @@ PEERS = (
     "| package | what | |",
     "|---|---|---|",
     "| curvlinops | Hessian products | the same to 1e-10; so are trace and largest eigenvalue |",
-    "| PyHessian | `eigenvalues` | the eigenvalue of largest *size*. Where that is negative it is another number than "
+    "| PyHessian | `eigenvalues` | the eigenvalue of largest *size*. Where that is negative it is not the same as "
     "the largest eigenvalue, which `hessian_top_eigenvalue` is; a curvature that is negative is no sharpness |",
     "| PyHessian | `trace` | ends where the mean of its probes moves by less than 0.1 %, which says nothing of its "
     "error: of twenty seeds half end more than 1 % from the trace. `hessian_trace` is exact there, and where it is "
