@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import functools
 import inspect
 import sys
 from collections import Counter
@@ -25,6 +26,7 @@ from gapbench_models import list_models
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
+    from gapbench.proxies.context import Context
     from gapbench.proxies.results import Measurement
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
@@ -131,22 +133,26 @@ def trained(family: str) -> tuple[nn.Module, nn.Module, Tensor, Tensor]:
     return network.eval(), initial, x, y
 
 
-def measure(names: Sequence[str]) -> None:
-    """Measure proxies on a network of each family, audit them on some; what is done is kept, family by family."""
+def measure(names: Sequence[str], again: bool) -> None:
+    """Measure proxies on a network of each family, audit them on some; what is done is kept, family by family.
+
+    Families on which nothing is missing are left alone unless `again`.
+    """
     import torch
 
     from gapbench.invariance.audit import audit_measures
 
     torch.set_num_threads(1)
-    rows, verdicts = rows_of(MEASURED, Row), rows_of(AUDITED, Verdict)
     for family in list_models():
+        if not again and not set(names) & set(unmeasured_on(family)):
+            continue
+        rows, verdicts = up_to_date(rows_of(MEASURED, Row)), up_to_date(rows_of(AUDITED, Verdict))
+        rows = [row for row in rows if not (row.proxy in names and row.family == family)]
         network, initial, x, y = trained(family)
         found = _measured(names, network, initial, x, y, family)
-        rows = [row for row in rows if not (row.proxy in names and row.family == family)] + found
-        write(MEASURED, rows, Row)
+        write(MEASURED, rows + found, Row)
         if family in AUDIT:
-            doubles = (x.double(), y, initial.double())
-            measures = {name: _measuring(name, *doubles) for name in names}
+            measures = _measuring(names, x.double(), y, initial.double())
             audited = audit_measures(measures, network, x, seed=0)
             verdicts = [row for row in verdicts if not (row.proxy in names and row.family == family)]
             for name, results in audited.items():
@@ -178,11 +184,22 @@ def _little_effort(entry: ProxyEntry) -> dict[str, int]:
     return {option: few for option, few in LITTLE.items() if option in entry.options}
 
 
-def _measuring(name: str, x: Tensor, y: Tensor, initial: nn.Module) -> Callable[[nn.Module], Measurement]:
-    import gapbench
+def _measuring(
+    names: Sequence[str], x: Tensor, y: Tensor, initial: nn.Module
+) -> dict[str, Callable[[nn.Module], Measurement]]:
+    """The measuring of each; what they share is computed once for a network."""
+    from gapbench.proxies.measuring import make_context, measure_in
 
-    little = _little_effort(proxy_entry(name))
-    return lambda network: gapbench.measure(name, network, x, y, initial=initial, seed=0, **little)
+    @functools.lru_cache(maxsize=1)
+    def context(network: nn.Module) -> Context:
+        return make_context(network, x, y, all_inputs=x, all_targets=y, initial=initial)
+
+    def measuring(name: str) -> Callable[[nn.Module], Measurement]:
+        entry = proxy_entry(name)
+        own = checked_options(entry, _little_effort(entry))
+        return lambda network: measure_in(context(network), entry, own, 0)
+
+    return {name: measuring(name) for name in names}
 
 
 def told(verdict: str, reason: str) -> str:
@@ -205,9 +222,16 @@ def built_in() -> list[str]:
 
 
 def unmeasured() -> list[str]:
-    """Built-in proxies that some family lacks."""
-    known = {(row.proxy, row.family) for row in up_to_date(rows_of(MEASURED, Row))}
-    return [name for name in built_in() if any((name, f) not in known for f in list_models())]
+    """Built-in proxies that some family lacks, or the audit."""
+    missing = {name for family in list_models() for name in unmeasured_on(family)}
+    return [name for name in built_in() if name in missing]
+
+
+def unmeasured_on(family: str) -> list[str]:
+    """Built-in proxies that lack a measurement on a family, or the audit."""
+    known = {row.proxy for row in up_to_date(rows_of(MEASURED, Row)) if row.family == family}
+    audited = {row.proxy for row in up_to_date(rows_of(AUDITED, Verdict)) if row.family == family}
+    return [n for n in built_in() if n not in known or (family in AUDIT and n not in audited)]
 
 
 def page() -> str:
@@ -348,7 +372,7 @@ def main() -> None:
     parser.add_argument("--measure", nargs="*", metavar="NAME")
     arguments = parser.parse_args()
     if arguments.measure is not None:
-        measure(arguments.measure or unmeasured())
+        measure(arguments.measure or unmeasured(), again=bool(arguments.measure))
     text = page()
     if arguments.check:
         if not PAGE.exists() or PAGE.read_text(encoding="utf-8") != text:
