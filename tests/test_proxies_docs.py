@@ -25,8 +25,8 @@ def test_every_proxy_was_measured_in_its_version_on_every_family_and_never_faile
 def test_every_proxy_was_audited_in_its_version():
     rows = docs.up_to_date(docs.rows_of(docs.AUDITED, docs.Verdict))
     assert {(row.proxy, row.family) for row in rows} == {(n, f) for n in docs.built_in() for f in docs.AUDIT}
-    unchanged = {row.proxy for row in rows if row.kind == "permutation" and row.verdict == "not invariant"}
-    assert not unchanged, "the order of units decides on a value"
+    changed = {row.proxy for row in rows if row.kind == "permutation" and row.verdict == "not invariant"}
+    assert {"initial" in proxy_entry(name).needs for name in changed} == {True}  # where the order is another
 
 
 @pytest.mark.parametrize("name", ["param_norm", "sharpness_quotient"])
