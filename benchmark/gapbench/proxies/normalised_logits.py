@@ -6,29 +6,11 @@ import dataclasses
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import torch
-from torch import Tensor, nn
-
 from gapbench.proxies.ascents import ascent_seed
 from gapbench.proxies.results import Estimate, NotApplicable
 
 if TYPE_CHECKING:
     from gapbench.proxies.context import Context
-
-
-class NormalisedLogits(nn.Module):
-    """f -> (f - mean f) / |f - mean f|_2 over the classes of each example."""
-
-    def __init__(self, network: nn.Module):
-        super().__init__()
-        self.network = network
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Normalised logits (n, C)."""
-        logits = self.network(x)
-        centred = logits - logits.mean(dim=1, keepdim=True)
-        normalised: Tensor = centred / torch.linalg.vector_norm(centred, dim=1, keepdim=True)
-        return normalised
 
 
 def with_normalised_logits(base: Callable[..., Estimate], context: Context, **options: Any) -> Estimate:
@@ -59,6 +41,8 @@ def _normalised(context: Context) -> Context | NotApplicable:
         return NotApplicable("of two logits normalisation leaves the sign alone, and the loss is flat")
     if bool((context.logits == context.logits[:, :1]).all(dim=1).any()):
         return NotApplicable("an example's logits are all equal and cannot be normalised")
+    from gapbench.computation.normalised_logits import NormalisedLogits
+
     model = NormalisedLogits(context.model).eval()
     return dataclasses.replace(
         context, model=model, initial=None, notes=context.notes, _cache={}, generator=context.generator

@@ -18,7 +18,7 @@ import sys
 import tempfile
 from typing import Any
 
-from gapbench.sandbox.waiting import status_of
+from gapbench.sandbox.waiting import processes, status_of
 
 CONTROL = 3
 SCRATCH = "/scratch"
@@ -97,6 +97,7 @@ def _supervise(
         os.setpgid(0, 0)
         control.close()
         jobs, results, output, clock = descriptors
+        proc = processes()
         if setup["namespaces"]:
             from gapbench.sandbox.namespaces import unshare
 
@@ -105,7 +106,7 @@ def _supervise(
         if pid == 0:
             _become(setup, request, jobs, results, output)
         os.close(jobs)
-        code = os.waitstatus_to_exitcode(status_of(pid, clock))
+        code = os.waitstatus_to_exitcode(status_of(pid, clock, proc))
         os.write(results, b"\n" + json.dumps({"kind": "ended", "code": code}).encode() + b"\n")
     finally:
         os._exit(0)

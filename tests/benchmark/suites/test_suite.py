@@ -259,7 +259,7 @@ def test_a_wrong_name_is_told_the_near_ones_and_the_others(old, new, near, other
     meant, _, others = message.partition("The others: ")
     assert f"Did you mean {near!r}" in meant
     assert other in others.rstrip(".").split(", ")
-    assert other or re.search(r"There are \d\d others\.$", message)
+    assert other or re.search(r"There are \d+ others\.$", message)
 
 
 def test_all_that_is_wrong_with_a_suite_is_said_at_once():
