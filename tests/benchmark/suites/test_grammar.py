@@ -218,9 +218,9 @@ def test_every_point_of_a_sample_has_its_neighbour_before_it(count):
 
 
 def test_where_little_may_be_chosen_the_little_is_found():
-    levels = (300, 300, 300)
-    combinations = tuple((k, k, k) for k in range(300))
-    chosen = based_sample(levels, 300, open_to=_Open((0, 1, 2), combinations, frozenset(combinations)))
+    levels = (120, 120, 120)
+    combinations = tuple((k, k, k) for k in range(120))
+    chosen = based_sample(levels, 120, open_to=_Open((0, 1, 2), combinations, frozenset(combinations)))
     assert {point for point, _ in chosen} == set(combinations)
 
 
