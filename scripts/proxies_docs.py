@@ -77,7 +77,7 @@ PEERS = (
     "",
     "| package | what | |",
     "|---|---|---|",
-    "| curvlinops | Hessian products | the same to 1e-10; so are trace and largest eigenvalue |",
+    "| curvlinops | Hessian products | the same to 1e-10, and so is the trace; the largest eigenvalue to 1e-8 |",
     "| PyHessian | `eigenvalues` | the eigenvalue of largest *size*. Where that is negative it is not the same as "
     "the largest eigenvalue, which `hessian_top_eigenvalue` is; a curvature that is negative is no sharpness |",
     "| PyHessian | `trace` | ends where the mean of its probes moves by less than 0.1 %, which says nothing of its "
@@ -217,7 +217,7 @@ def told(verdict: str, reason: str) -> str:
     """A verdict in a word or two."""
     if verdict != "not applicable":
         return verdict
-    return "cannot be told" if reason.startswith("cannot be told") else "no such symmetry"
+    return "cannot be told" if reason.startswith("cannot be told") else verdict
 
 
 def up_to_date(rows: Iterable[Kind]) -> list[Kind]:

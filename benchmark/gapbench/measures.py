@@ -131,12 +131,10 @@ def _signature(entry: ProxyEntry) -> inspect.Signature:
         for parameter in list(inspect.signature(measure).parameters.values())[1:]
         if parameter.kind is not parameter.VAR_KEYWORD and parameter.name not in entry.options
     ]
-    own = list(inspect.signature(entry.function).parameters.values())[1:]
-    wrapped = [
+    options = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default)
         for name, default in entry.options.items()
     ]
-    options = own if [p.name for p in own] == list(entry.options) else wrapped
     return inspect.Signature([*common, *options], return_annotation=ProxyValue)
 
 

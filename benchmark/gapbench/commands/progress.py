@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Self, TextIO
 
 import click
 
+from gapbench.commands.showing import ended, progress_bars
 from gapbench_base.durations import duration
 from gapbench_base.errors import GapbenchError
 
@@ -118,20 +119,7 @@ class Bars:
     """Two bars on a terminal: networks trained, measurements made; and the time left."""
 
     def __init__(self) -> None:
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-        from rich.table import Column
-
-        from gapbench.commands.one_line import OneLine
-
-        one_line = Column(no_wrap=True, ratio=1)
-        self.bars = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=8),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            OneLine("last", table_column=one_line),
-            expand=True,
-        )
+        self.bars = progress_bars()
         self.axes: Sequence[str] = ()
 
     def __enter__(self) -> Self:
@@ -141,9 +129,7 @@ class Bars:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for task in self.bars.task_ids:
-            self.bars.update(task, last="")
-        self.bars.stop()
+        ended(self.bars)
 
     def about(self, axes: Sequence[str]) -> None:
         """By what networks are told apart."""

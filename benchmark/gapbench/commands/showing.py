@@ -16,6 +16,7 @@ from gapbench_base.durations import duration
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.progress import Progress
 
     from gapbench.runs.countdown import Showing
 
@@ -30,24 +31,36 @@ class _Left:
         return "" if self.ends is None else f"{duration(max(0.0, self.ends - time.monotonic()))} left"
 
 
+def progress_bars(console: Console | None = None) -> Progress:
+    """Bars with counts, the time passed, and what stands in the field `last`."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.table import Column
+
+    from gapbench.commands.one_line import OneLine
+
+    return Progress(
+        TextColumn("{task.description}", table_column=Column(no_wrap=True, min_width=8)),
+        BarColumn(bar_width=8),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        OneLine("last", table_column=Column(no_wrap=True, ratio=1)),
+        expand=True,
+        console=console,
+    )
+
+
+def ended(bars: Progress) -> None:
+    """Stop bars, without what was said last."""
+    for task in bars.task_ids:
+        bars.update(task, last="")
+    bars.stop()
+
+
 class Bar:
     """Lines, and below them how far work is and about how long the rest takes."""
 
     def __init__(self, console: Console) -> None:
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-        from rich.table import Column
-
-        from gapbench.commands.one_line import OneLine
-
-        self.bars = Progress(
-            TextColumn("{task.description}", table_column=Column(no_wrap=True, min_width=12)),
-            BarColumn(bar_width=8),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            OneLine("last", table_column=Column(no_wrap=True, ratio=1)),
-            expand=True,
-            console=console,
-        )
+        self.bars = progress_bars(console)
         self.what = ""
 
     def __enter__(self) -> Self:
@@ -57,9 +70,7 @@ class Bar:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for task in self.bars.task_ids:
-            self.bars.update(task, last="")
-        self.bars.stop()
+        ended(self.bars)
 
     def __call__(self, text: str) -> None:
         """Say it."""

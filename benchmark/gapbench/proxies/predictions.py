@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from gapbench.proxies.results import NotApplicable
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from torch import Tensor
 
     from gapbench.proxies.context import Context
@@ -55,6 +57,21 @@ def training_probabilities(context: Context) -> tuple[Tensor, Tensor]:
         raise NotApplicable("outputs of a network trained with the squared loss are no log-probabilities")
     logits, targets = training_logits(context)
     return torch.log_softmax(logits, dim=1), targets
+
+
+def margins_of(context: Context) -> Callable[[Tensor, Tensor], Tensor]:
+    """Outputs and targets -> (n, 1) f_y - max_{j != y} f_j, differentiable; raises `NotApplicable` for maps."""
+    import torch
+
+    def margins(outputs: Tensor, targets: Tensor) -> Tensor:
+        logits, classes = classified(context, outputs, targets)
+        if len(logits) != len(outputs):
+            raise NotApplicable("margins of maps and sequences of logits are not defined")
+        own = logits.gather(1, classes[:, None])
+        others = logits.scatter(1, classes[:, None], -torch.inf)
+        return own - others.max(dim=1, keepdim=True).values
+
+    return margins
 
 
 def evaluated(context: Context, inputs: Tensor) -> Tensor:

@@ -5,13 +5,12 @@ import io
 
 import pytest
 import torch
+from curvlinops import HessianLinearOperator
+from pyhessian import hessian
 from torch import nn
 from torch.func import functional_call
 
 from gapbench.measures import hessian_top_eigenvalue, hessian_trace
-
-HessianLinearOperator = pytest.importorskip("curvlinops").HessianLinearOperator
-hessian = pytest.importorskip("pyhessian").hessian
 
 INPUTS = torch.tensor([[1.0, -0.5], [0.3, 0.8], [-0.7, 0.2], [0.9, 1.1], [-1.2, -0.4]], dtype=torch.float64)
 

@@ -11,14 +11,12 @@ import math
 from typing import TYPE_CHECKING
 
 from gapbench.proxies.options import count
-from gapbench.proxies.predictions import classified
+from gapbench.proxies.predictions import classified, margins_of
 from gapbench.proxies.registry import proxy
 from gapbench.proxies.results import Estimate, NotApplicable
 from gapbench_base.errors import NotDefined
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from torch import Tensor
 
     from gapbench.curvature.hidden_margins import HiddenMargins
@@ -163,7 +161,7 @@ def _beside(context: Context, inputs: Tensor, targets: Tensor, share: float) -> 
     from gapbench.curvature.parts import Part
 
     part = Part(context.landscape, inputs, targets)
-    values, squares = squared_input_gradients(part, _margin(context))
+    values, squares = squared_input_gradients(part, margins_of(context))
     spread = _input_variance(context)
     if not spread > 0:
         raise NotApplicable("the inputs do not vary")
@@ -187,28 +185,13 @@ def _classes(context: Context) -> Tensor:
     return context.targets.reshape(-1)
 
 
-def _margin(context: Context) -> Callable[[Tensor, Tensor], Tensor]:
-    """Outputs and targets -> (n, 1) f_y - max_{j != y} f_j."""
-    import torch
-
-    def margins(outputs: Tensor, targets: Tensor) -> Tensor:
-        logits, classes = classified(context, outputs, targets)
-        if len(logits) != len(outputs):
-            raise NotApplicable("margins of maps and sequences of logits are not defined")
-        own = logits.gather(1, classes[:, None])
-        others = logits.scatter(1, classes[:, None], -torch.inf)
-        return own - others.max(dim=1, keepdim=True).values
-
-    return margins
-
-
 def _margins(context: Context) -> HiddenMargins:
     """Margins and their gradients at all layers, once for all proxies."""
     from gapbench.curvature.hidden_margins import hidden_margins
 
     def compute() -> HiddenMargins | NotDefined:
         try:
-            return hidden_margins(context.landscape, _margin(context))
+            return hidden_margins(context.landscape, margins_of(context))
         except NotDefined as reason:
             return reason
 

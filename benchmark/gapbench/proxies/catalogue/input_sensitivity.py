@@ -80,20 +80,12 @@ def input_margin_distance(context: Context, *, quantile: float = 0.5) -> Estimat
     import torch
 
     from gapbench.curvature.input_gradients import squared_input_gradients
-    from gapbench.proxies.predictions import classified
+    from gapbench.proxies.predictions import margins_of
 
     if isinstance(quantile, bool) or not 0.0 <= quantile <= 1.0:
         raise ValueError(f"quantile = {quantile!r} must be between 0 and 1")
 
-    def margins(outputs: Tensor, targets: Tensor) -> Tensor:
-        logits, classes = classified(context, outputs, targets)
-        if len(logits) != len(outputs):
-            raise NotApplicable("margins of maps and sequences of logits are not defined")
-        own = logits.gather(1, classes[:, None])
-        others = logits.scatter(1, classes[:, None], -torch.inf)
-        return own - others.max(dim=1, keepdim=True).values
-
-    values, squares = squared_input_gradients(context.landscape, margins)
+    values, squares = squared_input_gradients(context.landscape, margins_of(context))
     found = torch.where(values == 0, 0.0, values / squares.sqrt())[:, 0].sort().values
     place = float(quantile) * (len(found) - 1)
     low, high = float(found[math.floor(place)]), float(found[math.ceil(place)])
