@@ -21,9 +21,9 @@ NEEDS = ("initial", "history", "checkpoints", "sibling", "unlabelled")
 """What a proxy may say that it needs, beside the network and its data: fields of `Context`."""
 COSTS = {
     "weights": "no pass over the training data",
-    "cheap": "a few passes, up to a dozen gradients",
-    "moderate": "some dozen gradients",
-    "dear": "a hundred gradients and more",
+    "cheap": "up to twenty gradients",
+    "moderate": "twenty to a hundred gradients",
+    "dear": "up to some hundred gradients, by network",
 }
 """Cost classes with what they mean; a gradient is that of the loss on the examples that a proxy is given."""
 GROUPS = {

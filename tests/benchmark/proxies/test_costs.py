@@ -9,9 +9,9 @@ from gapbench import GapbenchError
 from gapbench.proxies.measuring import make_context, measure_in
 from gapbench.proxies.registry import GROUPS, checked_options, expanded, list_proxies, proxy, proxy_entry
 
-MOST = {"weights": 3.0, "cheap": 24.0, "moderate": 200.0, "dear": 2000.0}
+MOST = {"weights": 3.0, "cheap": 20.0, "moderate": 100.0, "dear": 400.0}
 """Gradients that a proxy of the class may take on a small network."""
-LEAST = {"dear": 20.0}
+LEAST = {"moderate": 20.0, "dear": 30.0}
 
 
 @pytest.fixture(scope="module")
