@@ -28,6 +28,8 @@ def near_and_others(name: object, known: Iterable[str]) -> str:
     """
     names = list(dict.fromkeys(known))
     near = difflib.get_close_matches(str(name), names, n=NEAR)
+    if not near and len(names) > MOST_OTHERS:
+        return f" There are {len(names)}, none of which is near."
     if not near:
         return f" Known: {', '.join(names) or 'none'}."
     others = [other for other in names if other not in near]

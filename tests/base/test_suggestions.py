@@ -15,6 +15,7 @@ NAMES = ["learning_rate", "batch_size", "momentum"]
         ("ab", ["abc", "abd", "q"], " Did you mean 'abd' or 'abc'? The others: q."),
         ("tau", ["taux"], " Did you mean 'taux'?"),
         (7, [], " Known: none."),
+        ("zzz", list(map(str, range(41))), " There are 41, none of which is near."),
         ("q", ["q1", *map(str, range(41))], " Did you mean 'q1'? There are 41 others."),
     ],
 )

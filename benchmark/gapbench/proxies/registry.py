@@ -208,7 +208,10 @@ def proxy_entry(name: str) -> ProxyEntry:
     """The entry of a proxy; raises `GapbenchError` with near misses for an unknown name."""
     _load_built_in()
     if name not in _ENTRIES:
-        raise GapbenchError(f"There is no proxy {name!r}.{near_and_others(name, sorted(_ENTRIES))}")
+        groups = GROUPS if name not in GROUPS else ()
+        raise GapbenchError(
+            f"There is no proxy {name!r}.{near_and_others(name, [*sorted(_ENTRIES), *groups])}"
+        )
     return _ENTRIES[name]
 
 

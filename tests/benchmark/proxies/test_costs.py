@@ -72,6 +72,11 @@ def test_groups_stand_for_proxies_and_names_for_themselves():
     assert len(central) < len(everything) / 2
 
 
+def test_a_group_that_was_nearly_right_is_suggested():
+    with pytest.raises(GapbenchError, match="Did you mean 'cheap'"):
+        proxy_entry("cheep")
+
+
 def test_costs_and_names_are_checked():
     with pytest.raises(GapbenchError, match="one of weights, cheap, moderate, dear"):
         proxy("mine", cost="free")
