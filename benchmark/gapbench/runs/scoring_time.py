@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
+import math
+import platform
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from gapbench.runs.countdown import SILENCE, Showing
 from gapbench_base.durations import duration
+from gapbench_base.files import write_atomically
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,6 +35,8 @@ TYPICAL = 3.0
 """Seconds of the trial, as long as it has not ended."""
 REST = 1.2
 """Scoring with what comes after it (what the population can decide, the files), of scoring alone."""
+REMEMBERED = "scoring_time.json"
+"""In the folder of a run: how long its last scoring took, and on which machine."""
 
 
 def scored(run: Run, say: Callable[[str], None], **options: Any) -> pd.DataFrame:
@@ -42,7 +50,15 @@ def scored(run: Run, say: Callable[[str], None], **options: Any) -> pd.DataFrame
     Returns:
         The scores.
     """
-    began = last = time.monotonic()
+    began = time.monotonic()
+    scores = _said(run, say, began, options)
+    if not options:  # other targets or fewer proxies tell nothing of the whole
+        _remember(run, time.monotonic() - began)
+    return scores
+
+
+def _said(run: Run, say: Callable[[str], None], began: float, options: dict[str, Any]) -> pd.DataFrame:
+    last = began
     if isinstance(say, Showing):
         showing: Showing = say
         showing.progress("scoring", 0, 100, None)
@@ -66,15 +82,53 @@ def scored(run: Run, say: Callable[[str], None], **options: Any) -> pd.DataFrame
 
 
 def scoring_of(run: Run, more: int = 0) -> ScoringTime:
-    """A prediction for a run that has its networks, with so many proxies more than it has."""
+    """A prediction for a run that has its networks.
+
+    Args:
+        run: whose scoring; what this machine took for its last one tells more than a trial does.
+        more: proxies that it will have more than now.
+
+    Returns:
+        The prediction.
+    """
     networks = run.rankable()
     columns = list(dict.fromkeys(["cell", "task", "family", "width", *run.suite.axes]))
     rows = networks[networks["status"] == "converged"][columns].to_dict("records")
     noisy = "gap_noisy" in networks.columns
     proxies = int(run.measurements["proxy"].nunique()) + more
+    last = _last(run.folder)
     return ScoringTime(
-        [{str(k): v for k, v in row.items()} for row in rows], run.suite.axes, proxies, 4 if noisy else 3
+        [{str(k): v for k, v in row.items()} for row in rows],
+        run.suite.axes,
+        proxies,
+        4 if noisy else 3,
+        known=last * _growth(len(networks), proxies) * REST if last is not None else None,
     )
+
+
+def _growth(networks: int, proxies: int) -> float:
+    """How the seconds of a scoring grow with both."""
+    return max(float(networks), 1.0) ** GROWTH * max(0.5, 1 + OF_EACH * (proxies - PROXIES))
+
+
+def _remember(run: Run, seconds: float) -> None:
+    """Note what scoring took, in seconds for one network and three proxies."""
+    once = seconds / _growth(len(run.rankable()), int(run.measurements["proxy"].nunique()))
+    with contextlib.suppress(OSError):  # a folder that cannot be written has no board to wait for
+        write_atomically(
+            run.folder / REMEMBERED, json.dumps({"machine": platform.node(), "once": once}) + "\n"
+        )
+
+
+def _last(folder: Path) -> float | None:
+    """What `_remember` noted on this machine, None where it did not."""
+    try:
+        noted = json.loads((folder / REMEMBERED).read_text(encoding="utf-8"))
+        return (
+            float(noted["once"]) if noted["machine"] == platform.node() and 0 < noted["once"] < 1e6 else None
+        )
+    except (OSError, ValueError, TypeError, KeyError):  # a prediction must not end a run
+        return None
 
 
 def rest(passed: float, share: float) -> float:
@@ -86,12 +140,21 @@ class ScoringTime:
     """Predicts the seconds of scoring by a trial in a thread of its own, on numbers drawn for the same networks."""
 
     def __init__(
-        self, networks: Sequence[Mapping[str, object]], axes: Sequence[str], proxies: int, targets: int
+        self,
+        networks: Sequence[Mapping[str, object]],
+        axes: Sequence[str],
+        proxies: int,
+        targets: int,
+        known: float | None = None,
     ):
-        """`networks`: of each that there will be `cell`, `task`, `family`, `width` and its axes."""
+        """`networks`: of each that there will be `cell`, `task`, `family`, `width` and its axes.
+
+        `known` seconds are predicted without a trial.
+        """
+        self._known = known
         tried = list(networks[:TRIED])
-        grown = (max(len(networks), 1) / max(len(tried), 1)) ** GROWTH
-        self._times: float = grown * targets * max(0.5, 1 + OF_EACH * (proxies - PROXIES)) * REST
+        grown = _growth(len(networks), proxies) / _growth(len(tried), PROXIES)
+        self._times: float = grown * targets * REST
         self._once = TYPICAL
         arguments = (tried, tuple(axes))
         self._thread = threading.Thread(target=self._try, args=arguments, daemon=True)
@@ -104,6 +167,8 @@ class ScoringTime:
 
     def predicted(self) -> float:
         """The seconds; those of a typical machine before the trial has ended, which the first call begins."""
+        if self._known is not None:
+            return self._known
         if self._thread.ident is None:
             self._thread.start()
         return self._once * self._times

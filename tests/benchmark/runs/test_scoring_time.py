@@ -1,5 +1,7 @@
 """How long scoring takes: said while it lasts, and predicted before."""
 
+import shutil
+
 import pandas as pd
 import pytest
 
@@ -69,6 +71,36 @@ def test_the_trial_scores_the_networks_of_the_run(trained):
     prediction.wait()
     assert prediction.predicted() > 0
     assert prediction._once != module.TYPICAL
+
+
+def test_what_the_last_scoring_took_is_known_on_this_machine_for_more_proxies(trained, tmp_path, monkeypatch):
+    folder = tmp_path / "run"
+    shutil.copytree(trained, folder)
+    (folder / module.REMEMBERED).unlink(missing_ok=True)
+    run = gapbench.open_run(folder)
+    before = (folder / "run.sqlite").read_bytes()
+    clock = iter([0.0, 30.0])
+    monkeypatch.setattr(module, "_said", lambda *_: None)
+    monkeypatch.setattr(module.time, "monotonic", lambda: next(clock))
+    scored(run, print, targets=("gap",))  # tells nothing of all targets
+    assert scoring_of(run)._known is None
+    clock = iter([0.0, 30.0])
+    scored(run, print)
+    assert (folder / "run.sqlite").read_bytes() == before
+    same, more = scoring_of(run), scoring_of(run, more=10)
+    assert same.predicted() == pytest.approx(30.0 * module.REST)
+    assert same._thread.ident is None  # no trial is needed
+    proxies = run.measurements["proxy"].nunique()
+    of_ten = 10 * module.OF_EACH / (1 + module.OF_EACH * (proxies - module.PROXIES))
+    assert more.predicted() == pytest.approx(30.0 * module.REST * (1 + of_ten))
+    monkeypatch.setattr(module.platform, "node", lambda: "another")
+    assert scoring_of(run)._known is None
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"machine": 1}', '{"machine": "%s", "once": "nan"}', "\0"])
+def test_a_note_of_the_last_scoring_that_cannot_be_read_is_none(text, tmp_path):
+    (tmp_path / module.REMEMBERED).write_text(text.replace("%s", module.platform.node()))
+    assert module._last(tmp_path) is None
 
 
 def test_a_trial_that_fails_leaves_what_is_typical(monkeypatch):
