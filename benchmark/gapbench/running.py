@@ -161,7 +161,7 @@ def brought_up_to_date(
             outcome = driver.bring_up_to_date(workers)
         finally:
             if scoring is not None:
-                scoring.wait()
+                scoring.note(Path(setup.run))
         store.set_meta("population", identity_in(store).as_dict())
     return outcome.problems
 

@@ -12,7 +12,7 @@ from gapbench_base.durations import duration
 SILENCE = 10.0  # seconds between two lines, at least
 FEW = 3  # from so many on, the time between them counts
 PRIOR = 8.0  # measurements that what one typically takes counts for
-SANDBOX = 5.0
+SANDBOX = 3.5
 """Seconds that the processes for proxies typically take to start."""
 
 
@@ -50,7 +50,8 @@ class Countdown:
         self.total, self.say, self.afterwards, self.what = total, say, afterwards, what
         self._typical, self._before, self._expected = typical, before, expected
         self._count, self._lock = 0, threading.Lock()
-        self.began = self.first = self.last = time.monotonic()
+        self._longest = 0.0
+        self.began = self.first = self.last = self._latest = time.monotonic()
         if typical or expected is not None:
             self._tell(0)
 
@@ -58,8 +59,12 @@ class Countdown:
         """One more is, whichever thread says so."""
         with self._lock:
             self._count += 1
+            now = time.monotonic()
             if self._count == 1:
-                self.first = time.monotonic()
+                self.first = now
+            else:
+                self._longest = max(self._longest, now - self._latest)
+            self._latest = now
             self._tell(self._count)
 
     def _tell(self, count: int) -> None:
@@ -79,9 +84,11 @@ class Countdown:
             return start + self._expected() + after
         if count == 0:
             return start + ahead * self._typical + after if self._typical else None
-        # What came before the first (starting processes) tells nothing of those to come.
+        # What came before the first (starting processes) tells nothing of those to come, and the longest pause is
+        # where a process first met another library.
         if self._typical:
-            each = (PRIOR * self._typical + now - self.first) / (PRIOR + count - 1)
+            paused, among = (self._longest, count - 2) if count >= FEW else (0.0, count - 1)
+            each = (PRIOR * self._typical + now - self.first - paused) / (PRIOR + among)
         else:
             each = (now - self.first) / (count - 1) if count >= FEW else (now - self.began) / count
         return ahead * each + after

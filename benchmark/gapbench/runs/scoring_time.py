@@ -61,13 +61,15 @@ def _said(run: Run, say: Callable[[str], None], began: float, options: dict[str,
     last = began
     if isinstance(say, Showing):
         showing: Showing = say
-        showing.progress("scoring", 0, 100, None)
+        known = _known(run)
+        showing.progress("scoring", 0, 100, known)
 
         def shown(share: float) -> None:
-            left = rest(time.monotonic() - began, share) if share >= EARLY else None
+            left = rest(time.monotonic() - began, share, known)
             showing.progress("scoring", round(100 * share), 100, left)
 
         return run.scores(progress=shown, **options)
+    known = _known(run)
     proxies = run.measurements["proxy"].nunique()
     say(f"Scoring {proxies} proxies on {len(run.rankable())} networks.")
 
@@ -76,7 +78,8 @@ def _said(run: Run, say: Callable[[str], None], began: float, options: dict[str,
         now = time.monotonic()
         if now - last >= SILENCE and 0 < share < 1:
             last = now
-            say(f"scored {share:.0%}, about {duration(rest(now - began, share))} left")
+            left = rest(now - began, share, known)
+            say(f"scored {share:.0%}{'' if left is None else f', about {duration(left)} left'}")
 
     return run.scores(progress=progress, **options)
 
@@ -96,44 +99,67 @@ def scoring_of(run: Run, more: int = 0) -> ScoringTime:
     rows = networks[networks["status"] == "converged"][columns].to_dict("records")
     noisy = "gap_noisy" in networks.columns
     proxies = int(run.measurements["proxy"].nunique()) + more
-    last = _last(run.folder)
     return ScoringTime(
         [{str(k): v for k, v in row.items()} for row in rows],
         run.suite.axes,
         proxies,
         4 if noisy else 3,
-        known=last * _growth(len(networks), proxies) * REST if last is not None else None,
+        known=_known(run, more),
     )
+
+
+def _known(run: Run, more: int = 0) -> float | None:
+    """Seconds from the scoring of a run to its board, by its last one on this machine."""
+    last = _last(run.folder)
+    return None if last is None else last * _growth_of(run, more) * REST
+
+
+def _growth_of(run: Run, more: int = 0) -> float:
+    converged = int((run.rankable()["status"] == "converged").sum())
+    return _growth(converged, int(run.measurements["proxy"].nunique()) + more)
 
 
 def _growth(networks: int, proxies: int) -> float:
     """How the seconds of a scoring grow with both."""
-    return max(float(networks), 1.0) ** GROWTH * max(0.5, 1 + OF_EACH * (proxies - PROXIES))
+    return math.pow(max(networks, 1), GROWTH) * max(0.5, 1 + OF_EACH * (proxies - PROXIES))
 
 
 def _remember(run: Run, seconds: float) -> None:
     """Note what scoring took, in seconds for one network and three proxies."""
-    once = seconds / _growth(len(run.rankable()), int(run.measurements["proxy"].nunique()))
+    _note(run.folder, seconds / _growth_of(run))
+
+
+def _note(folder: Path, once: float) -> None:
+    noted = json.dumps({"machine": platform.node(), "once": once}) + "\n"
     with contextlib.suppress(OSError):  # a folder that cannot be written has no board to wait for
-        write_atomically(
-            run.folder / REMEMBERED, json.dumps({"machine": platform.node(), "once": once}) + "\n"
-        )
+        write_atomically(folder / REMEMBERED, noted)
 
 
 def _last(folder: Path) -> float | None:
     """What `_remember` noted on this machine, None where it did not."""
     try:
         noted = json.loads((folder / REMEMBERED).read_text(encoding="utf-8"))
-        return (
-            float(noted["once"]) if noted["machine"] == platform.node() and 0 < noted["once"] < 1e6 else None
-        )
+        once = float(noted["once"])
+        return once if noted["machine"] == platform.node() and 0 < once < math.inf else None
     except (OSError, ValueError, TypeError, KeyError):  # a prediction must not end a run
         return None
 
 
-def rest(passed: float, share: float) -> float:
-    """Seconds until the board is there, where a share of the scoring took so many."""
-    return passed * (REST - share) / share
+def rest(passed: float, share: float, known: float | None = None) -> float | None:
+    """Seconds until the board is there.
+
+    Args:
+        passed: seconds that the scoring took so far.
+        share: of the scoring, how much that was.
+        known: seconds that all of it is known to take; the less is done the more that counts.
+
+    Returns:
+        The seconds; None where too little is done to tell, and nothing is known.
+    """
+    if known is None:
+        return passed * (REST - share) / share if share >= EARLY else None
+    extrapolated, trust = (passed * REST / share if share else 0.0), 1 - (1 - share) ** 2
+    return max(0.0, (1 - trust) * known + trust * extrapolated - passed)
 
 
 class ScoringTime:
@@ -155,7 +181,8 @@ class ScoringTime:
         tried = list(networks[:TRIED])
         grown = _growth(len(networks), proxies) / _growth(len(tried), PROXIES)
         self._times: float = grown * targets * REST
-        self._once = TYPICAL
+        self._grown = _growth(len(networks), proxies) * REST
+        self._once, self._tried = TYPICAL, False
         arguments = (tried, tuple(axes))
         self._thread = threading.Thread(target=self._try, args=arguments, daemon=True)
 
@@ -186,7 +213,13 @@ class ScoringTime:
             _score(population, axes)
         except Exception:  # a prediction must not end a run
             return
-        self._once = time.thread_time() - began
+        self._once, self._tried = time.thread_time() - began, True
+
+    def note(self, folder: Path) -> None:
+        """Wait for the trial and note what it told in the folder of a run that has not been scored here."""
+        self.wait()
+        if self._tried and _last(folder) is None:
+            _note(folder, self.predicted() / self._grown)
 
 
 def _drawn(networks: Sequence[Mapping[str, object]]) -> pd.DataFrame:

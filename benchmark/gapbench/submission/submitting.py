@@ -24,7 +24,7 @@ from gapbench.submission.drafting import About, draft_entry
 from gapbench.submission.request import PROTOCOL, Request, default_name, request_for
 
 Say = Callable[[str], None]
-TYPICAL = 0.5
+TYPICAL = 0.3
 """Seconds that a measurement in a process of its own takes on two cores, until some are made."""
 
 

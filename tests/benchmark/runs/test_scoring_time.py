@@ -97,6 +97,15 @@ def test_what_the_last_scoring_took_is_known_on_this_machine_for_more_proxies(tr
     assert scoring_of(run)._known is None
 
 
+def test_the_rest_of_a_scoring_is_told_by_what_is_known_first_and_by_what_passed_then():
+    assert module.rest(1.0, 0.1) is None
+    assert module.rest(10.0, 0.5) == pytest.approx(20.0 * module.REST - 10.0)
+    assert module.rest(0.0, 0.0, 40.0) == 40.0
+    assert module.rest(10.0, 0.5, 40.0) == pytest.approx(0.25 * 40.0 + 0.75 * 20.0 * module.REST - 10.0)
+    assert module.rest(10.0, 1.0, 40.0) == pytest.approx(10.0 * (module.REST - 1))
+    assert module.rest(50.0, 0.0, 40.0) == 0.0
+
+
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"machine": 1}', '{"machine": "%s", "once": "nan"}', "\0"])
 def test_a_note_of_the_last_scoring_that_cannot_be_read_is_none(text, tmp_path):
     (tmp_path / module.REMEMBERED).write_text(text.replace("%s", module.platform.node()))
