@@ -18,6 +18,7 @@ from gapbench.suites import hyperparameters as hp
 from gapbench.suites.configuration import options_of_task
 from gapbench.suites.file import (
     SPECIAL_RULES,
+    Calibration,
     GridTable,
     Measuring,
     ProxyTable,
@@ -39,6 +40,7 @@ LINKS = {
     "options of the task": "options-of-tasks",
     "conditions": "gridwhen",
     "table of keys": "measure",
+    "list of calibrations": "measurecalibration",
     "of tables": "entries-of-proxies",
 }
 """Words in the column of values, and the section that they lead to."""
@@ -72,6 +74,22 @@ Written by `scripts/suites_docs.py` from the declarations by which suite files a
 
 Keys without a default are needed. What the axes do in training, and why: [axes.md](axes.md).
 """
+CALIBRATIONS = """The same radius is tiny for one architecture and huge for another. A calibration gives numbers
+a name, other numbers in each problem and family; an option of a proxy that is a number may be such a name:
+
+```toml
+[measure]
+proxies = [{ proxy = "sharpness_full", radius = "rise 0.1", label = "sharpness_full" }]
+
+[[measure.calibration]]
+on = { task = "separable", family = "plain/mlp" }
+set = { "rise 0.1" = 0.19 }
+```
+
+Every network must have the number of every name that is used, and none may have two.
+`gapbench calibrate SUITE sharpness_full.radius=0.1` finds the radii at which the median rise of the loss is
+0.1 nats, and prints these tables.
+"""
 
 
 def tasks() -> list[str]:
@@ -92,6 +110,9 @@ def page() -> str:
         "### Entries of `proxies`\n",
         "A name, or a table with options of the proxy beside these keys:\n",
         keys(ProxyTable),
+        "## `[[measure.calibration]]`\n",
+        CALIBRATIONS,
+        keys(Calibration),
         "## `[[grid]]`\n",
         "The product of its axes, or a sample of it. A suite has any number of grids.\n",
         keys(GridTable),

@@ -59,6 +59,7 @@ def test_every_section_has_its_keys():
     assert named["Top level"] == ["name", "version", "grid", "summary", "record", "training", "measure"]
     assert {"sample", "when", "arm"} <= set(named["[[grid]]"])
     assert named["[[grid.when]]"] == ["on", "set", "skip"]
+    assert named["[[measure.calibration]]"] == ["set", "on"]
     assert named["[grid.axes]"] == list(SPECIAL_AXES)
     assert {"train_size", "label_noise", "data_seed"} == set(named["Options of tasks"])
     assert {"spectrum", "teacher", "margin"} <= set(named["separable"])
@@ -77,6 +78,8 @@ def placed(section, key, table, how="axis"):
         suite["measure"] = table
     elif section == "Entries of proxies":
         suite["measure"] = {"proxies": [table]}
+    elif section == "[[measure.calibration]]":
+        suite["measure"] = {"calibration": [table]}
     elif section == "[[grid]]":
         grid |= table
     elif section == "[[grid.when]]":
@@ -159,6 +162,7 @@ PLACES = {
     "Top level": "",
     "[training]": "[training]|grid 1, (training|axes|when 1, set)",
     "[measure]": "measure",
+    "[[measure.calibration]]": "measure",
     "Entries of proxies": r"\[measure\]",
 }
 

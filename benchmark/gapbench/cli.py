@@ -17,6 +17,7 @@ from gapbench_base.version import __version__
 COMMANDS = {
     "run": "train, measure, score and build the board of a suite; resumes",
     "pilot": "train a small part of a suite: what the whole would cost and could decide",
+    "calibrate": "radii at which the loss rises as far in every problem and family of a suite",
     "score": "rank statistics of your own table of networks and measures",
     "new": "write a commented template of a proxy",
     "check": "is this proxy valid, pure, repeatable, invariant to what, how fast",
@@ -71,7 +72,7 @@ def cli() -> None:
     """
 
 
-RESUMING = {"run", "pilot", "submit", "verify", "fetch"}
+RESUMING = {"run", "pilot", "calibrate", "submit", "verify", "fetch"}
 """Commands that keep what is finished and go on from there."""
 
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from gapbench.proxies.registry import expanded
 from gapbench.runs.folder import run_folder, suite_in
 from gapbench.runs.run import Run, open_run
-from gapbench.suites.suite import ProxyRequest, Suite, load_suite, proxy_requests
+from gapbench.suites.requests import ProxyRequest, proxy_requests, stored_request
+from gapbench.suites.suite import Suite, load_suite
 from gapbench_base.errors import GapbenchError
 
 if TYPE_CHECKING:
@@ -314,7 +315,7 @@ def _labelled(store: Any, requests: Sequence[ProxyRequest]) -> list[Any]:
     """All requests that this run has seen, by label; a label keeps its meaning for the life of a run."""
     known = {entry[2]: entry for entry in store.meta("proxies") or ()}
     for request in requests:
-        entry = [request.proxy, [list(pair) for pair in request.options], request.label]
+        entry = stored_request(request)
         if known.setdefault(request.label, entry) != entry:
             raise GapbenchError(
                 f"The label {request.label!r} already stands for other options in this run; choose another."

@@ -275,7 +275,7 @@ def test_tasks_of_any_name_keep_their_own_numbers_in_the_mirror() -> None:
 
 def test_suites_cannot_give_the_names_of_the_scorers_rows() -> None:
     from gapbench.suites.file import SCORER_ROWS
-    from gapbench.suites.suite import proxy_requests
+    from gapbench.suites.requests import proxy_requests
     from gapbench_base.errors import GapbenchError
 
     assert set(SCORER_ROWS) == set(BASELINES)

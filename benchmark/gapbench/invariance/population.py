@@ -16,7 +16,7 @@ from gapbench.invariance.results import AuditResult, untold
 from gapbench.invariance.transformations import KINDS
 from gapbench.proxies.results import Measurement
 from gapbench.runs.countdown import Countdown
-from gapbench.suites.suite import ProxyRequest
+from gapbench.suites.requests import ProxyRequest
 from gapbench_base.errors import GapbenchError
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def audit_run(
         say(f"[{number}/{len(members)}] {c.task}  {c.family}  width {c.width:g}")
         measures: dict[str, Measure] = {}
         for request in requests:
-            measures[request.label] = _measure_of(request, given, seed)
+            measures[request.label] = _measure_of(request.on(c), given, seed)
         audited = audit_measures(
             measures, given.model, given.inputs, seed=seed, strengths=strengths, told=countdown.more
         )

@@ -33,7 +33,8 @@ from gapbench.runs.environment import choose_device
 from gapbench.runs.folder import run_folder, suite_in
 from gapbench.runs.store import Store
 from gapbench.runs.tables import SUBMISSION
-from gapbench.suites.suite import ProxyRequest, Suite, load_suite
+from gapbench.suites.requests import ProxyRequest
+from gapbench.suites.suite import Suite, load_suite
 from gapbench_base.durations import duration
 from gapbench_base.errors import GapbenchError
 

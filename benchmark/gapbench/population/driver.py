@@ -27,9 +27,9 @@ from gapbench.population.time_left import TimeLeft
 from gapbench.proxies.registry import checked_options, proxy_entry
 from gapbench.proxies.results import Measurement
 from gapbench.runs.intact import damages
-from gapbench.runs.records import TrainedCell, stored_measurement
+from gapbench.runs.records import CALIBRATED, TrainedCell, stored_measurement
 from gapbench.runs.store import Store
-from gapbench.suites.suite import ProxyRequest
+from gapbench.suites.requests import ProxyRequest
 from gapbench_base.errors import DiskFull, GapbenchError
 from gapbench_base.keys import content_key
 
@@ -68,6 +68,10 @@ def measurement_description(
         description["repeat"] = repeat
     if "sibling" in entry.needs and sibling is not None:
         description["sibling"] = sibling
+    if request.named:  # the names are those of the whole row, the numbers of this network alone
+        options = checked_options(entry, dict(request.options))
+        description[CALIBRATED] = {key: options[key] for key, _ in request.named}
+        description["options"] = {**options, **dict(request.named)}
     return description
 
 
@@ -126,12 +130,13 @@ class Driver:
             key: [
                 (content_key(description), request, description)
                 for repeat in range(self.repeats)
-                for request in self.requests
+                for request in own
                 for description in [
                     measurement_description(key, request, self.setup, repeat, self.siblings.get(key))
                 ]
             ]
-            for key in self.cells
+            for key, cell in self.cells.items()
+            for own in [[request.on(cell.configuration) for request in self.requests]]
         }
         last = {key: [entry for entry in entries if "sibling" in entry[2]] for key, entries in wanted.items()}
         self.wanted: dict[str, list[Wanted]] = {key: [] for key in self.others} | {

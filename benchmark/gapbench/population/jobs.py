@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gapbench.runs.records import CellStatus, TrainedCell, json_text
+from gapbench.suites.configuration import Configuration
 from gapbench.suites.records import NONE
-from gapbench.suites.suite import Configuration, ProxyRequest
+from gapbench.suites.requests import ProxyRequest
 
 Description = dict[str, object]
 """All that a network or a value depends on, as plain JSON."""

@@ -12,7 +12,8 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from gapbench.suites.configuration import options_of_task
-from gapbench.suites.suite import ProxyRequest, Suite, parse_suite, suite_of_file
+from gapbench.suites.requests import ProxyRequest, request_of
+from gapbench.suites.suite import Suite, parse_suite, suite_of_file
 from gapbench_base import plugins
 from gapbench_base.errors import GapbenchError
 from gapbench_base.json_values import plain
@@ -185,10 +186,7 @@ def known_in(store: Store) -> Known:
 def requests_in(store: Store) -> tuple[ProxyRequest, ...]:
     """All proxies that were asked for in a run. Raises `GapbenchError` where the list is damaged."""
     try:
-        return tuple(
-            ProxyRequest(name, tuple((k, v) for k, v in options), label)
-            for name, options, label in store.meta("proxies") or ()
-        )
+        return tuple(request_of(stored) for stored in store.meta("proxies") or ())
     except (TypeError, ValueError) as error:
         raise GapbenchError(
             f"{store.path.parent} has a run.sqlite whose list of proxies is damaged: {error!r}."

@@ -13,6 +13,10 @@ from gapbench_base.json_values import plain
 CellStatus = Literal["converged", "not_converged", "diverged", "failed"]
 MEASURABLE: tuple[CellStatus, ...] = ("converged", "not_converged")
 """States of a trained network in which proxies are measured."""
+CALIBRATED = "calibrated"
+"""In the description of a measurement: the options whose numbers are those of the problem and family."""
+OF_A_NETWORK = ("repeat", "sibling", CALIBRATED)
+"""What differs in such a description between networks and repeats, beside the network."""
 LONGEST_LIST = 200
 """Longer lists, such as one value per example, are left out of a measurement's details."""
 

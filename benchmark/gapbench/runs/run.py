@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from gapbench.runs.entry import Entry
 from gapbench.runs.identity import Identity
 from gapbench.runs.known import Known, known_in, requests_in, stored_suite
-from gapbench.suites.suite import ProxyRequest, Suite
+from gapbench.suites.requests import ProxyRequest
+from gapbench.suites.suite import Suite
 from gapbench_base.errors import GapbenchError
 
 if TYPE_CHECKING:
@@ -174,7 +175,7 @@ class Run:
                 "summary": entry.summary,
                 "reference": entry.reference,
                 "higher_means": entry.higher_means,
-                "options": dict(request.options),
+                "options": request.shown(),
             }
         for submitted in self.entries:
             strange = strangers([submitted], self.identity, self.checksums)

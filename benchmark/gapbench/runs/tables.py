@@ -15,7 +15,7 @@ from gapbench.runs.entry import Entry
 from gapbench.runs.image_groups import unpacked
 from gapbench.runs.known import Known, known_in
 from gapbench.runs.noisy_gap import noise_of, noisy_gap, slope
-from gapbench.runs.records import StoredMeasurement, TrainedCell
+from gapbench.runs.records import OF_A_NETWORK, StoredMeasurement, TrainedCell
 from gapbench.runs.store import Store
 from gapbench.suites.columns import CELL_COLUMNS, EXTRA_COLUMNS, NOISY_GAP, RECORDED_AXES
 from gapbench.suites.hyperparameters import Hyperparameters
@@ -205,11 +205,12 @@ def _generation(row: StoredMeasurement, where: str) -> tuple[int, str]:
     if SUBMISSION in text:
         return 0, "submission"  # a label of a submission has one source and one set of options
     repeat = 0
-    if '"repeat"' in text or '"sibling"' in text:  # most have no such words, and a large run has many to read
+    if any(f'"{name}"' in text for name in OF_A_NETWORK):  # in most is none, and a large run has many to read
         try:
             content = json.loads(text)
-            repeat = int(content.pop("repeat", 0))
-            content.pop("sibling", None)
+            repeat = int(content.get("repeat", 0))
+            for name in OF_A_NETWORK:
+                content.pop(name, None)
         except (ValueError, TypeError, AttributeError) as error:
             raise GapbenchError(f"{where} is damaged: its description is no JSON ({error}).") from None
         text = json.dumps(content, sort_keys=True)

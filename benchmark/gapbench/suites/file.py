@@ -201,6 +201,33 @@ class ProxyTable:
 
 
 @dataclass(frozen=True)
+class Calibration:
+    """Numbers under names, for the networks of a task, a family or other values.
+
+    Options of proxies can be such a name, so that a radius is one at which the loss has risen as far in every
+    problem and family (`gapbench calibrate`).
+    """
+
+    set: Annotated[
+        dict[str, Any],
+        Key(
+            meaning="a number under each name",
+            example={"radius_worst": 0.5},
+            beside={"on": {"task": "separable", "family": "plain/mlp"}},
+        ),
+    ]
+    on: Annotated[
+        dict[str, Any],
+        Key(
+            meaning="`task`, `family`, axes and other names with the value, or list of values, of the networks "
+            "that have these numbers; of all networks where it is missing",
+            example={"task": "separable", "family": "plain/mlp"},
+            beside={"set": {"radius_worst": 0.5}},
+        ),
+    ] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Measuring:
     """[measure] of a suite's file; no proxies mean all of them with their defaults."""
 
@@ -237,6 +264,14 @@ class Measuring:
             example=["param_norm", {"proxy": "sharpness_full", "radius": 0.5}],
             values="a list of names of `gapbench list proxies` and of tables",
             default="all, with their defaults",
+        ),
+    ] = field(default_factory=list)
+    calibration: Annotated[
+        list[Calibration],
+        Key(
+            meaning="numbers that differ between problems and families; options of proxies name them",
+            example=[{"on": {"task": "separable"}, "set": {"radius_worst": 0.5}}],
+            values="a list of calibrations",
         ),
     ] = field(default_factory=list)
 

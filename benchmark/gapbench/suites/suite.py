@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
-from gapbench.proxies.registry import ProxyEntry, list_proxies, proxy_entry
 from gapbench.suites import hyperparameters as hp
+from gapbench.suites.calibration import calibrated, refuse_gaps
 from gapbench.suites.columns import DATA, OF_THE_TEST
 from gapbench.suites.configuration import (
     Configuration,
@@ -20,23 +19,15 @@ from gapbench.suites.configuration import (
     options_of_task,
     varying_axes,
 )
-from gapbench.suites.file import LABELS, SCORER_ROWS, SuiteFile
+from gapbench.suites.file import SuiteFile
 from gapbench.suites.grids import expand, followers_of
 from gapbench.suites.records import NONE
+from gapbench.suites.requests import ProxyRequest, proxy_requests
 from gapbench_base.complaints import Complaints
 from gapbench_base.errors import GapbenchError
 from gapbench_base.suggestions import near_and_others
 from gapbench_base.validation import validated
 from gapbench_tasks.registry import number_of_classes
-
-
-@dataclass(frozen=True)
-class ProxyRequest:
-    """One row of measurements: a proxy with options, under the label it has in every table."""
-
-    proxy: str
-    options: tuple[tuple[str, object], ...] = ()
-    label: str = ""
 
 
 @dataclass(frozen=True)
@@ -152,11 +143,13 @@ def parse_suite(
         with complaints.collecting():
             common = file.training if common_is_right else {}
             configurations.update(dict.fromkeys(expand(grid, common, place, careful)))
-    with complaints.collecting():
-        if requests is None:
-            requests = proxy_requests(file.measure.proxies, f"suite {where}, [measure]")
+    if requests is None:
+        requests = ()
+        with complaints.collecting():
+            numbers = calibrated(file.measure.calibration, list(configurations), f"suite {where}, [measure]")
+            requests = proxy_requests(file.measure.proxies, f"suite {where}, [measure]", numbers)
+            refuse_gaps(requests, list(configurations), f"suite {where}, [measure]")
     complaints.refuse()
-    assert requests is not None
     axes = varying_axes(configurations, followers_of(file.grid))
     return _suite(file, text, tuple(configurations), tuple(requests), axes)
 
@@ -222,99 +215,13 @@ def _suite(
     )
 
 
-def proxy_requests(entries: Sequence[str | Mapping[str, object]], where: str) -> tuple[ProxyRequest, ...]:
-    """Validate the list of proxies: names, or tables with `proxy`, options and perhaps a `label`.
-
-    Without a label, a proxy that is listed once keeps its name; one listed several times gets the options
-    in which the entries differ in brackets. The empty list means every proxy with its defaults.
-
-    Returns:
-        The requests in their order, no label twice.
-
-    Raises:
-        GapbenchError: naming `where` for an unknown proxy or option, a value of another type, and a label that is
-            taken.
-    """
-    parsed: list[tuple[str, dict[str, object], str]] = []
-    complaints = Complaints()
-    for entry in entries or list_proxies():
-        with complaints.collecting():
-            parsed.append(_parsed(entry, where))
-    complaints.refuse()
-    requests = []
-    for name, options, label in parsed:
-        same = [other for other_name, other, _ in parsed if other_name == name]
-        differing = [k for k in options if len({repr(o.get(k)) for o in same}) > 1]
-        brackets = ",".join(f"{k}={options[k]}" for k in sorted(differing))
-        requests.append(
-            ProxyRequest(
-                name, tuple(sorted(options.items())), label or (f"{name}[{brackets}]" if brackets else name)
-            )
-        )
-    _refuse_labels(where, [label for _, _, label in parsed if label])
-    labels = [request.label for request in requests]
-    twice = sorted({label for label in labels if labels.count(label) > 1})
-    if twice:
-        raise GapbenchError(f"{where}: listed more than once: {', '.join(twice)}.")
-    return tuple(requests)
-
-
-def _parsed(entry: str | Mapping[str, object], where: str) -> tuple[str, dict[str, object], str]:
-    """Name, options and label of an entry of the list."""
-    table: dict[str, object] = {"proxy": entry} if isinstance(entry, str) else dict(entry)
-    name, label = table.pop("proxy", None), table.pop("label", "")
-    if not isinstance(name, str):
-        raise GapbenchError(f"{where}: {entry!r} is no proxy: give a name or a table with proxy = name.")
-    known = _entry(name, where).options
-    for option in table:
-        if option not in known:
-            hint = near_and_others(option, known)
-            raise GapbenchError(f"{where}: {name} has no option {option!r}.{hint}")
-        _option_type(f"{where}: {name}", option, table[option], known[option])
-    return name, table, str(label)
-
-
-def _entry(name: str, where: str) -> ProxyEntry:
-    try:
-        return proxy_entry(name)
-    except GapbenchError as error:
-        raise GapbenchError(f"{where}: {error}") from None
-
-
-def _refuse_labels(where: str, labels: Sequence[str]) -> None:
-    """Labels that people choose must be names that a table can show, and not those of the scorer's own rows."""
-    for label in labels:
-        if not label.isprintable() or label != label.strip():
-            raise GapbenchError(f"{where}: the label {label!r} must be {LABELS}.")
-        if label in SCORER_ROWS:
-            raise GapbenchError(f"{where}: every board has a row {label!r} of its own; choose another label.")
-
-
-def _option_type(where: str, option: str, value: Any, default: object) -> None:
-    """A proxy's option must be of the type of its default; one without default may be any number or text."""
-    number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    fits = {
-        bool: isinstance(value, bool),
-        int: number and value == int(value),
-        float: number,
-        str: isinstance(value, str),
-    }.get(type(default), number or isinstance(value, str))
-    if not fits:
-        kind = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
-        raise GapbenchError(
-            f"{where}: {option} = {value!r} must be {kind.get(type(default), 'a number or a text')}."
-        )
-
-
 __all__ = [
     "Configuration",
-    "ProxyRequest",
     "Suite",
     "configuration_values",
     "list_suites",
     "load_options",
     "load_suite",
     "parse_suite",
-    "proxy_requests",
     "varying_axes",
 ]
