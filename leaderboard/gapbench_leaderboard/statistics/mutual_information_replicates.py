@@ -13,6 +13,8 @@ from gapbench_leaderboard.statistics.pairs import LANES, Multiplicities
 
 MOST_LEVELS = 512
 """Joint levels of two axes beyond which nothing is left to condition on, and memory would run out."""
+MOST_LOGARITHMS = 1_000_000
+"""Kept in a table."""
 
 
 def k_replicates(
@@ -47,6 +49,7 @@ def k_replicates(
         pending -= set(served)
         carriers[carrier] = served
     blocks = multiplicities.blocks
+    table = _plogp_table(max((int(block.sum(axis=0).max()) for block in blocks), default=0) ** 2)
     best = np.full((len(blocks), LANES), np.inf)
     for carrier, subsets in carriers.items():
         cell = group_codes(codes[:, list(carrier)])
@@ -58,25 +61,43 @@ def k_replicates(
         for number, weight in enumerate(blocks):
             counts = _count(cell, groups, measure, target, weight)
             for groups_of_subset in merged:
-                best[number] = np.fmin(best[number], _information(counts, groups_of_subset))
+                best[number] = np.fmin(best[number], _information(counts, groups_of_subset, table))
     values = best.reshape(-1)[: multiplicities.replicates]
     constant = len(measure) > 1 and np.ptp(measure) == 0
     return np.where(np.isinf(values), 0.0 if constant else np.nan, values)
 
 
-def _information(counts: NDArray[np.float64], merged: NDArray[np.int64]) -> NDArray[np.float64]:
+def _information(
+    counts: NDArray[np.float64], merged: NDArray[np.int64], table: NDArray[np.float64]
+) -> NDArray[np.float64]:
     """I / H of each lane after merging cells; counts has the shape (groups, groups, 4, LANES)."""
     size = int(merged.max()) + 1 if len(merged) else 0
-    return _merged_information(counts, merged, size)
+    return _merged_information(counts, merged, size, table)
+
+
+def _plogp_table(most: int) -> NDArray[np.float64]:
+    """n log n of all counts up to the greatest, or of the first million: looking up is quicker than a logarithm."""
+    return _logarithms(min(most, MOST_LOGARITHMS) + 1)
 
 
 @compiled
-def _plogp(value: float) -> float:
-    return value * np.log(value) if value > 0 else 0.0
+def _logarithms(size: int) -> Floats:
+    found = np.zeros(size)
+    for n in range(1, size):
+        found[n] = np.float64(n) * np.log(np.float64(n))
+    return found
 
 
 @compiled
-def _merged_information(counts: Floats, merged: Integers, size: int) -> Floats:
+def _plogp(value: float, table: Floats) -> float:
+    """Of a count, which is a whole number."""
+    if value < table.shape[0]:
+        return float(table[int(value)])
+    return float(value * np.log(value))
+
+
+@compiled
+def _merged_information(counts: Floats, merged: Integers, size: int, logs: Floats) -> Floats:
     groups = counts.shape[0]
     table = np.zeros((size, size, 4, LANES))
     for i in range(groups):
@@ -85,14 +106,11 @@ def _merged_information(counts: Floats, merged: Integers, size: int) -> Floats:
             for code in range(4):
                 for lane in range(LANES):
                     cell[code, lane] += counts[i, j, code, lane]
-    result = np.full(LANES, np.nan)
-    for lane in range(LANES):
-        total = 0.0
-        entropy = 0.0
-        information = 0.0
-        informative = False
-        for i in range(size):
-            for j in range(size):
+    total, entropy, information = np.zeros(LANES), np.zeros(LANES), np.zeros(LANES)
+    informative = np.zeros(LANES, dtype=np.bool_)
+    for i in range(size):
+        for j in range(size):
+            for lane in range(LANES):
                 a = table[i, j, 0, lane]
                 b = table[i, j, 1, lane]
                 c = table[i, j, 2, lane]
@@ -100,15 +118,17 @@ def _merged_information(counts: Floats, merged: Integers, size: int) -> Floats:
                 whole = a + b + c + d
                 if whole == 0:
                     continue
-                total += whole
-                rest = _plogp(whole) - _plogp(a + c) - _plogp(b + d)
-                entropy += rest
-                information += _plogp(a) + _plogp(b) + _plogp(c) + _plogp(d)
-                information += rest - _plogp(a + b) - _plogp(c + d)
+                total[lane] += whole
+                rest = _plogp(whole, logs) - _plogp(a + c, logs) - _plogp(b + d, logs)
+                entropy[lane] += rest
+                information[lane] += _plogp(a, logs) + _plogp(b, logs) + _plogp(c, logs) + _plogp(d, logs)
+                information[lane] += rest - _plogp(a + b, logs) - _plogp(c + d, logs)
                 if a + b > 0 and c + d > 0 and a + c > 0 and b + d > 0:
-                    informative = True
-        if entropy > 1e-12 * total:
-            result[lane] = max(information, 0.0) / entropy if informative else 0.0
+                    informative[lane] = True
+    result = np.full(LANES, np.nan)
+    for lane in range(LANES):
+        if entropy[lane] > 1e-12 * total[lane]:
+            result[lane] = max(information[lane], 0.0) / entropy[lane] if informative[lane] else 0.0
     return result
 
 
