@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from dataclasses import is_dataclass
 from types import UnionType
@@ -9,6 +10,7 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 import msgspec
 
+from gapbench_base.complaints import Complaints
 from gapbench_base.errors import GapbenchError
 from gapbench_base.rules import Key, bounded
 from gapbench_base.suggestions import near_and_others
@@ -33,6 +35,8 @@ TYPES = {
     "str": "a text",
     "time": "a time",
 }
+MISSING = r"Object missing required field `(.*)`"
+"""What msgspec says of a key without default."""
 BOUND = r"Expected `(int|float)` [<>].*"
 """What msgspec says of a number out of its bounds, of which it names the one."""
 BEYOND = 2**63 - 1
@@ -47,7 +51,8 @@ def validated(content: Any, kind: type[T], where: str, *, strict: bool = False) 
         content: nested dictionaries, lists, texts and numbers.
         kind: the dataclass, or another type. The `description` of a pattern (`msgspec.Meta`) says what fits.
         where: what stands in front of a complaint, such as "The entry FILE".
-        strict: whether keys that the dataclass does not know are refused; else they are ignored.
+        strict: whether keys that the dataclass does not know are refused, and all that is wrong is told at once;
+            else they are ignored, and the first is told.
 
     Returns:
         The record.
@@ -55,19 +60,49 @@ def validated(content: Any, kind: type[T], where: str, *, strict: bool = False) 
     Raises:
         GapbenchError: naming the place within `content` that does not fit, what is expected and what is there.
     """
+    complaints = Complaints()
     if strict:
-        _refuse_unknown(content, kind, where)
-    try:
-        return msgspec.convert(content, kind)
-    except msgspec.ValidationError as error:
-        text, _, path = str(error).partition(" - at `")
-        place = path.rstrip("`").removeprefix("$").removeprefix(".")
-        raise GapbenchError(f"{where}: {_complaint(text, place, content, kind)}.") from None
+        _refuse_unknown(content, kind, where, complaints)
+    told: set[str] = set()
+    while True:
+        try:
+            record = msgspec.convert(content, kind)
+        except msgspec.ValidationError as error:
+            text, _, path = str(error).partition(" - at `")
+            place = path.rstrip("`").removeprefix("$").removeprefix(".")
+            with complaints.collecting():
+                raise GapbenchError(f"{where}: {_complaint(text, place, content, kind)}.") from None
+            if found := re.fullmatch(MISSING, text):
+                place = ".".join(filter(None, (place, found[1])))
+            content = _with_example(content, place, kind) if strict and place not in told else None
+            told.add(place)
+            if content is None:
+                complaints.refuse()
+        else:
+            complaints.refuse()
+            return record
+
+
+def _with_example(content: Any, place: str, kind: Any) -> Any:
+    """The content with what fits in a place, so that others can be looked at; None where nothing is known to."""
+    names = re.findall(r"\w+|\[\d+\]", place)
+    examples = [
+        note.example for note in getattr(_kind_at(kind, place), "__metadata__", ()) if isinstance(note, Key)
+    ]
+    if "[...]" in place or not names or not examples:
+        return None
+    whole = part = copy.deepcopy(content)
+    for name in names[:-1]:
+        part = part[int(name.strip("[]")) if name.startswith("[") else name]
+    if not isinstance(part, dict) or names[-1].startswith("["):
+        return None
+    part[names[-1]] = examples[0]
+    return whole
 
 
 def _complaint(text: str, place: str, content: Any, kind: Any) -> str:
     """msgspec's message with place and value first: "`version` = 0 should be a whole number of at least 1"."""
-    if found := re.fullmatch(r"Object missing required field `(.*)`", text):
+    if found := re.fullmatch(MISSING, text):
         return f"`{_counted('.'.join(filter(None, (place, found[1]))))}` is missing"
     there = _shown(content, place)
     subject = f"`{_counted(place)}`{there}" if place else ""
@@ -178,20 +213,22 @@ def _types(found: re.Match[str]) -> str:
     return " or ".join(TYPES.get(name, name) for name in found[1].split(" | "))
 
 
-def _refuse_unknown(content: Any, kind: Any, where: str) -> None:
-    """Refuse keys of tables within tables, and of tables in lists, that the dataclasses do not know."""
+def _refuse_unknown(content: Any, kind: Any, where: str, complaints: Complaints) -> None:
+    """Complain of keys of tables within tables, and of tables in lists, that the dataclasses do not know."""
     while get_origin(kind) is Annotated:
         kind = get_args(kind)[0]
     for member in get_args(kind):
         if isinstance(content, list) and is_dataclass(member):
             for number, part in enumerate(content, start=1):
-                _refuse_unknown(part, member, f"{where} {number}")
+                _refuse_unknown(part, member, f"{where} {number}", complaints)
         elif not is_dataclass(kind):
-            _refuse_unknown(content, member, where)
+            _refuse_unknown(content, member, where, complaints)
     if not is_dataclass(kind) or not isinstance(content, dict):
         return
     types = get_type_hints(kind, include_extras=True)
     for key, value in content.items():
-        if key not in types:
+        if key in types:
+            _refuse_unknown(value, types[key], f"{where}, {key}", complaints)
+            continue
+        with complaints.collecting():
             raise GapbenchError(f"{where}: unknown key {key!r}.{near_and_others(key, sorted(types))}")
-        _refuse_unknown(value, types[key], f"{where}, {key}")

@@ -304,3 +304,35 @@ seed = [0]
     assert len(lines) == len(words)
     for line, word in zip(lines, words, strict=True):
         assert line.startswith(f"suite mine.toml, {word}"), line
+
+
+def test_all_that_is_wrong_with_the_types_of_a_file_is_told_at_once():
+    text = """
+name = 3
+version = 0
+bogus = 1
+[measure]
+samples = "x"
+loss = "hinge"
+smaples = 3
+[[grid]]
+sample = 1
+[[grid]]
+task = "separable"
+when = 3
+axes = { family = ["plain/mlp"], width = [0.5], seed = [0] }
+"""
+    with pytest.raises(GapbenchError) as caught:
+        parse_suite(text, "t")
+    told = str(caught.value).splitlines()
+    assert [line.removeprefix("suite t")[:24] for line in told] == [
+        ": unknown key 'bogus'. K",
+        ", measure: unknown key '",
+        ": `name` = 3 should be l",
+        ": `version` = 0 should b",
+        ": `measure.samples` = 'x",
+        ": `measure.loss` = 'hing",
+        ": `grid 1.sample` = 1 sh",
+        ": `grid 1.task` is missi",
+        ": `grid 2.when` = 3 shou",
+    ]
