@@ -323,7 +323,7 @@ def _costs(rows: Sequence[Row]) -> list[str]:
 def _section(entry: ProxyEntry, rows: Sequence[Row], verdicts: Sequence[Verdict]) -> list[str]:
     text = re.split(r"\n\s*(?:Args|Returns|Raises):", inspect.getdoc(entry.function) or "")[0]
     paragraphs = [" ".join(part.split()) for part in text.strip().split("\n\n")]
-    lines = [f"## {entry.name}", ""]
+    lines = [f"## {entry.name}", "", f"![against width and gap](pictures/proxies/{entry.name}.svg)", ""]
     for paragraph in paragraphs:
         lines += [_escaped(paragraph), ""]
     options = ", ".join(f"`{name} = {value!r}`" for name, value in entry.options.items())

@@ -41,6 +41,7 @@ SHORTER = {
     r"run quick --repeats 2$": f"run quick --repeats 2 {SHORT.replace('8', '4')}",
     r"run compact --dry-run$": "run quick --dry-run --limit 6 --proxies param_norm",
     r"pilot compact$": "pilot quick --networks 4",
+    r"calibrate compact (.*)$": "calibrate runs/quick sharpness_full.radius=0.1 --networks 1",
     r"audit runs/quick$": "audit runs/quick --networks 1 --proxies param_norm",
 }
 """The same with fewer networks."""

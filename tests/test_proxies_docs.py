@@ -1,5 +1,7 @@
 """The page of the proxies is that of the registry, and says of every family what was measured."""
 
+import re
+
 import pytest
 
 from gapbench.proxies.registry import list_proxies, proxy_entry
@@ -7,6 +9,7 @@ from gapbench_models import list_models
 from script import script
 
 docs = script("proxies_docs")
+plots = script("proxies_plots")
 
 
 def test_the_page_is_up_to_date():
@@ -40,3 +43,29 @@ def test_a_section_says_what_a_proxy_is(name):
 
 def test_formulas_stand_as_they_are_in_code_and_escaped_elsewhere():
     assert docs._escaped("|w|_2 in `a_b*c` and <x>") == "|w|\\_2 in `a_b*c` and \\<x\\>"
+
+
+def test_every_proxy_is_drawn_in_its_version():
+    assert plots.missing() == [], "python scripts/proxies_plots.py --measure runs/quick"
+    for path, text in plots.drawings().items():
+        assert path.read_text(encoding="utf-8") == text, "python scripts/proxies_plots.py"
+    assert {path.name for path in plots.PICTURES.glob("*.svg")} == {f"{n}.svg" for n in docs.built_in()}
+
+
+@pytest.mark.parametrize(("values", "logarithmic"), [([1.0, 2.0, 3.0], False), ([0.1, 1.0, 10.0], True)])
+def test_a_drawing_has_each_network_at_its_place(values, logarithmic):
+    """Equal steps of what is drawn are equal steps there: widths in their logarithm, larger values above."""
+    column = plots.column_of("param_norm")
+    rows = [{"width": 2.0**k, "gap": 0.1 * k, column: value} for k, value in enumerate(values)]
+    text = plots.drawing("param_norm", rows)
+    circles = [(float(x), float(y)) for x, y in re.findall(r'cx="([\d.]+)" cy="([\d.]+)"', text)]
+    assert len(circles) == 6
+    for panel in (circles[:3], circles[3:]):
+        (x0, y0), (x1, y1), (x2, y2) = panel
+        assert x1 - x0 == pytest.approx(x2 - x1, abs=0.11)
+        assert x1 > x0
+        assert y0 - y1 == pytest.approx(y1 - y2, abs=0.11)
+        assert y1 < y0
+    assert (">log<" in text) == logarithmic
+    assert ">10<" in text or ">3<" in text
+    assert "not applicable" in plots.drawing("param_norm", [{"width": 1.0, "gap": 0.1}])
