@@ -54,7 +54,7 @@ class Landscape(Memory):
         self.chunk = len(inputs) if self.mixed is not None else max(1, chunk)
         self._kept: list[tuple[list[Tensor], list[Tensor]]] | None = None
         self._findings: DerivativeDefects | None = None
-        self.trusted: Landscape | None = None
+        self.trusted: Landscape | DerivativeDefects | None = None
         self._fine: Landscape | None = None
         self._precise_inside = False
 
@@ -120,7 +120,7 @@ class Landscape(Memory):
         """
         if self._findings is None:
             self.require_precision()
-            before = None if self.trusted is None else self.trusted.findings
+            before = self.trusted.findings if isinstance(self.trusted, Landscape) else self.trusted
             if before is not None and before.gradient is not None:
                 self._findings = before
                 return before
@@ -169,9 +169,16 @@ class Landscape(Memory):
             ).described()
         return examine(described, near, functional.theta(), functional.sizes, tensors, second_on_all)
 
-    def trust(self, other: Landscape) -> None:
-        """Test less: the derivatives of the same computation at other parameters are tested in `other`."""
+    def trust(self, other: Landscape | DerivativeDefects) -> None:
+        """Test less: the derivatives of the same computation at other parameters are tested in `other`.
+
+        Or they were, and `other` is what that showed.
+        """
         self.trusted = other
+
+    def passed(self) -> bool:
+        """Whether derivatives were tested, and nothing was wrong anywhere."""
+        return self._findings == DerivativeDefects(None, None)
 
     def _for_testing(self, count: int = EXAMINED) -> Landscape:
         """A float64 copy on a few examples; the network itself where it cannot be evaluated in float64."""

@@ -26,6 +26,7 @@ from gapbench.population.network import (
     trained_networks,
     unlabelled_of,
 )
+from gapbench.population.tested import note_tested, trust_tested
 from gapbench.runs.records import stored_measurement
 from gapbench_base.errors import DiskFull, GapbenchError
 
@@ -114,6 +115,8 @@ def measure_cell(setup: Setup, job: MeasureJob, send: Callable[[str, object], No
             device=setup.device,
         )
         send("measurement", record)
+    if context is not None:
+        note_tested(job.configuration, setup, context)
 
 
 def _context(setup: Setup, job: MeasureJob, seed: int) -> Context:
@@ -151,6 +154,7 @@ def _context(setup: Setup, job: MeasureJob, seed: int) -> Context:
         unlabelled=unlabelled_of(task),
     )
     context._cache["ascent_seed"] = named_seed(job.cell, "ascents", seed)
+    trust_tested(job.configuration, setup, context)
     return context
 
 
