@@ -238,13 +238,18 @@ def test_resolution_and_survivorship_read_the_scores() -> None:
         ("b", "tau_with_not_converged"): (0.1, NAN, NAN), ("width", "tau_with_not_converged"): (-0.9, NAN, NAN),
     }  # fmt: skip
     chosen = overall(score_rows(rows), "gap")
-    found = resolution_of(chosen, 25, 100)
+    found = resolution_of(chosen, 50, 200)
     assert found.half_width == pytest.approx(0.15)  # the median of 0.15, 0.1 and 0.15; no baseline
     assert (found.competing, found.rank_groups) == (3, 2)
     assert found.planned_half_width == pytest.approx(0.075)  # four times as many networks
     assert found.planned_smallest_difference == pytest.approx(0.1)
     assert (found.planted_alone, math.isnan(found.planted_among)) == (0.85, True)
     assert resolution_of(chosen, 100, 100).planned is None
+    few = resolution_of(chosen, 47, 200)
+    assert (few.planned, few.half_width) == (200, found.half_width)
+    assert math.isnan(few.planned_half_width)
+    assert half_width_gate(few).words.endswith("too few to say what it will be with the 200 networks planned")
+    assert half_width_gate(found).words.endswith("with the 200 networks planned about ± 0.075 and 0.100")
     said = survivorship_of(chosen, 4)
     assert said.best is not None
     assert said.most is not None

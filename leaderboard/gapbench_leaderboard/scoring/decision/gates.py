@@ -143,7 +143,9 @@ def half_width_gate(resolution: Resolution) -> Gate:
     said = f"the interval of a typical headline is ± {half:.3f} (at most {WIDEST_HALF})"
     if math.isfinite(resolution.smallest_difference):
         said += f"; the smallest significant difference of two is {resolution.smallest_difference:.3f}"
-    if resolution.planned is not None:
+    if resolution.planned is not None and not math.isfinite(resolution.planned_half_width):
+        said += f"; too few to say what it will be with the {resolution.planned} networks planned"
+    elif resolution.planned is not None:
         said += (
             f"; with the {resolution.planned} networks planned about ± {resolution.planned_half_width:.3f}"
         )
