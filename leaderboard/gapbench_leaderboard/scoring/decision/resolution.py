@@ -14,7 +14,7 @@ Numbers = Mapping[tuple[str, str], float]
 
 
 FEWEST_FOR_PLAN = 48
-"""Networks below which an interval tells nothing of that of more: 24 of `quick` foretold 1.8 times what it became."""
+"""Networks below which an interval tells nothing of that of more: 24 of `quick` foretold 1.8 times what it was."""
 
 
 def overall(scores: pd.DataFrame, target: str) -> pd.DataFrame:
