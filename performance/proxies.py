@@ -31,20 +31,30 @@ from gapbench.proxies.registry import checked_options, proxy_entry
 
 @dataclass(frozen=True)
 class Case:
-    """A network of the registry at a width, and how many 32 x 32 images its loss is on."""
+    """A network of the registry, and how many images its loss is on, of how many that it was trained on."""
 
     family: str
     width: float
     images: int
+    of: int | None = None
+    shape: tuple[int, int, int] = (3, 32, 32)
+    options: tuple[tuple[str, object], ...] = ()
 
 
+DIGITS = (1, 8, 8)
 CASES = {
     "mixer": Case("timm/mixer", 0.1875, 256),
     "vit": Case("timm/vit_tiny", 0.125, 64),
     "resnet18-1/8": Case("torchvision/resnet18", 0.125, 256),
-    "resnet18-1/4": Case("torchvision/resnet18", 0.25, 128),
+    "resnet18-1/4": Case("torchvision/resnet18", 0.25, 256),
     "convnext": Case("timm/convnext_atto", 0.25, 128),
     "mobilenet": Case("torchvision/mobilenet_v2", 0.25, 128),
+    # The largest of each family of the suite `quick`, measured on as many images as there.
+    "quick-cnn": Case("plain/cnn", 2, 48, 300, DIGITS, (("depth", 4),)),
+    "quick-resnet18": Case("torchvision/resnet18", 0.25, 48, 300, DIGITS, (("depth", 1),)),
+    "quick-convmixer": Case("timm/convmixer", 0.25, 48, 300, DIGITS, (("depth", 3),)),
+    "quick-mlp-relu": Case("plain/mlp", 4, 48, 300, DIGITS, (("depth", 4),)),
+    "quick-mlp-gelu": Case("plain/mlp", 4, 48, 300, DIGITS, (("depth", 4), ("activation", "gelu"))),
 }
 STEPS, GRADIENTS = 30, 5
 
@@ -52,18 +62,25 @@ STEPS, GRADIENTS = 30, 5
 def trained(case: Case) -> tuple[nn.Module, nn.Module, torch.Tensor, torch.Tensor]:
     """The network after a few steps, its start, images and classes."""
     generator = torch.Generator().manual_seed(0)
-    means = torch.randn(10, 3, 8, 8, generator=generator).repeat_interleave(4, 2).repeat_interleave(4, 3)
-    targets = torch.randint(0, 10, (case.images,), generator=generator)
-    inputs = means[targets] + torch.randn(case.images, 3, 32, 32, generator=generator)
-    shape = (3, 32, 32)
-    start = gapbench.build_model(case.family, width=case.width, input_shape=shape, num_classes=10, seed=0)
-    network = gapbench.build_model(case.family, width=case.width, input_shape=shape, num_classes=10, seed=0)
+    count, (channels, side, _) = case.of or case.images, case.shape
+    means = torch.randn(10, channels, 8, 8, generator=generator)
+    means = means.repeat_interleave(side // 8, 2).repeat_interleave(side // 8, 3)
+    targets = torch.randint(0, 10, (count,), generator=generator)
+    inputs = means[targets] + torch.randn(count, *case.shape, generator=generator)
+    options = {
+        "width": case.width,
+        "input_shape": case.shape,
+        "num_classes": 10,
+        "seed": 0,
+        **dict(case.options),
+    }
+    start, network = (gapbench.build_model(case.family, **options) for _ in range(2))
     optimizer = torch.optim.SGD(network.parameters(), lr=0.02, momentum=0.9)
     torch.manual_seed(0)
     network.train()
     for step in range(STEPS):
         chosen = torch.arange(64) + 64 * step
-        chosen = chosen % case.images
+        chosen = chosen % count
         optimizer.zero_grad()
         nn.functional.cross_entropy(network(inputs[chosen]), targets[chosen]).backward()
         optimizer.step()
@@ -80,8 +97,10 @@ def seconds(context: Context, name: str) -> tuple[float, str]:
 
 def costs(case: Case, alone: bool) -> dict[str, object]:
     """All that is measured on one network, in gradients."""
-    network, start, inputs, targets = trained(case)
-    context = make_context(network, inputs, targets, initial=start)
+    network, start, all_inputs, all_targets = trained(case)
+    inputs, targets = all_inputs[: case.images], all_targets[: case.images]
+    data = {"all_inputs": all_inputs, "all_targets": all_targets, "initial": start}
+    context = make_context(network, inputs, targets, **data)
     reference = make_context(network, inputs, targets).landscape
     unit: list[float] = []
 
@@ -98,7 +117,7 @@ def costs(case: Case, alone: bool) -> dict[str, object]:
         gradient()
         together[name], status[name] = seconds(context, name)
         if alone:
-            single[name], _ = seconds(make_context(network, inputs, targets, initial=start), name)
+            single[name], _ = seconds(make_context(network, inputs, targets, **data), name)
     for _ in range(GRADIENTS):
         gradient()
     symmetry = context.symmetry
@@ -120,6 +139,7 @@ def costs(case: Case, alone: bool) -> dict[str, object]:
         "alone": {k: v / one for k, v in single.items()},
         "status": status,
         "sum": sum(together.values()) / one,
+        "seconds": sum(together.values()),
         "sum_alone": sum(single.values()) / one if alone else None,
     }
 
@@ -143,7 +163,8 @@ def main() -> None:
         found[name] = row
         print(f"\n{name}: {row['parameters']:,} parameters, {row['images']} images")
         print(
-            f"  projection {row['projection']:.2f}, all together {row['sum']:.0f}, alone {row['sum_alone']}"
+            f"  projection {row['projection']:.2f}, all together {row['sum']:.0f} ({row['seconds']:.1f} s), "
+            f"alone {row['sum_alone']}"
         )
         for proxy, cost in row["together"].items():  # type: ignore[attr-defined]
             print(f"  {proxy:45} {cost:8.1f} {row['alone'].get(proxy, float('nan')):8.1f}")  # type: ignore[attr-defined]
