@@ -11,6 +11,7 @@ over to other machines, and other work on this one disturbs them little.
 from __future__ import annotations
 
 import argparse
+import csv
 import datetime
 import json
 import platform
@@ -19,6 +20,7 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
@@ -95,7 +97,7 @@ def seconds(context: Context, name: str) -> tuple[float, str]:
     return time.process_time() - started, found.status
 
 
-def costs(case: Case, alone: bool) -> dict[str, object]:
+def costs(case: Case, alone: bool) -> dict[str, Any]:
     """All that is measured on one network, in gradients."""
     network, start, all_inputs, all_targets = trained(case)
     inputs, targets = all_inputs[: case.images], all_targets[: case.images]
@@ -144,11 +146,24 @@ def costs(case: Case, alone: bool) -> dict[str, object]:
     }
 
 
+def write_table(path: Path, row: dict[str, Any]) -> None:
+    """Seconds and gradients of each proxy, as `scripts/proxies_docs.py` reads them."""
+    with path.open("w", newline="", encoding="utf-8") as stream:
+        out = csv.writer(stream, lineterminator="\n")
+        out.writerow(["proxy", "status", "seconds", "gradients"])
+        for name, cost in sorted(row["together"].items()):
+            seconds = f"{cost * row['gradient_seconds']:.3g}"
+            out.writerow([name, row["status"][name], seconds, f"{cost:.3g}"])
+
+
 def main() -> None:
     """Measure and print, one network after the other."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--networks", nargs="+", choices=sorted(CASES), default=list(CASES))
     parser.add_argument("--alone", action="store_true", help="each proxy in a context of its own too")
+    parser.add_argument(
+        "--table", type=Path, help="write the last network's to this file, for docs/proxies.md"
+    )
     parser.add_argument("--record", type=Path, help="write the numbers to this file as JSON")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
@@ -166,9 +181,11 @@ def main() -> None:
             f"  projection {row['projection']:.2f}, all together {row['sum']:.0f} ({row['seconds']:.1f} s), "
             f"alone {row['sum_alone']}"
         )
-        for proxy, cost in row["together"].items():  # type: ignore[attr-defined]
-            print(f"  {proxy:45} {cost:8.1f} {row['alone'].get(proxy, float('nan')):8.1f}")  # type: ignore[attr-defined]
+        for proxy, cost in row["together"].items():
+            print(f"  {proxy:45} {cost:8.1f} {row['alone'].get(proxy, float('nan')):8.1f}")
         sys.stdout.flush()
+        if arguments.table is not None:
+            write_table(arguments.table, row)
         if arguments.record is not None:
             arguments.record.write_text(json.dumps(found, indent=1) + "\n")
 

@@ -30,8 +30,8 @@ def exact_diagonal(landscape: Landscape) -> Tensor:
     obstacle = landscape.remembered("why not Gauss-Newton", lambda: why_not_gauss_newton(landscape))
     if obstacle is None:
         diagonal = gauss_newton_diagonal(landscape)
-        trace, found = gauss_newton_trace(landscape), float(diagonal.sum())
-        if abs(found - trace) > AGREEMENT.get(landscape.dtype, 0.01) * max(abs(trace), abs(found)):
+        trace, total = gauss_newton_trace(landscape), float(diagonal.sum())
+        if abs(total - trace) > AGREEMENT.get(landscape.dtype, 0.01) * max(abs(trace), abs(total)):
             raise NotDefined("gradients of single examples could not be told apart")
         return diagonal
     if not exact_is_cheap(landscape):

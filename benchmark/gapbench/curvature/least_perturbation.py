@@ -66,8 +66,8 @@ class LeastPerturbation:
         """
         try:
             found = self._followed()
-        except AlreadyPassed:  # by a perturbation that is no worse than the worst
-            raise
+        except AlreadyPassed as reason:  # by a perturbation that is no worse than the worst
+            raise self._passed() from reason
         except (NotDefined, ValueError):  # a line that does not reach the level, a loss that is not finite
             found = None
         if found is None:
@@ -118,7 +118,13 @@ class LeastPerturbation:
             self.what,
             near,
         )
+        if found.value < self.start / self.span:
+            raise self._passed()
         return found.value
+
+    def _passed(self) -> AlreadyPassed:
+        least = self.start / self.span
+        return AlreadyPassed(f"{self.what} is above {self.level:g} at the smallest size tried, {least:.3g}")
 
     def _rise(self, size: float, xi: Tensor) -> float:
         self.trials += 1

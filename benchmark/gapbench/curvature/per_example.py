@@ -157,7 +157,8 @@ def layer_passes(network: nn.Module, inputs: Tensor, scalars: Scalars) -> LayerP
     wanted = [*outputs.values(), *parameters, *copies.values()]
     combined = (values * weights.to(values)).sum()
     found = torch.autograd.grad(combined, wanted, retain_graph=True, allow_unused=True) if wanted else ()
-    mixed, rest = dict(zip(layers, found)), found[len(layers) :]
+    mixed: Gradients = dict(zip(layers, found))
+    rest: Sequence[Tensor | None] = found[len(layers) :]
     summed = dict(zip(map(id, parameters), rest))
     layers = [layer for layer in layers if forms[layer].agrees(layer, mixed[layer], summed)]
     of_copies = dict(zip(copies, rest[len(parameters) :]))
