@@ -4,7 +4,8 @@ python scripts/proxies_docs.py                       # writes the page of the re
 python scripts/proxies_docs.py --check               # exit code 1 if it is not up to date
 python scripts/proxies_docs.py --measure [NAME ...]  # measure these (default: what is not measured in its version)
 
-What is measured is kept in docs/proxies.csv and docs/proxies_invariances.csv.
+What is measured is kept in docs/proxies.csv and docs/proxies_invariances.csv, and that of a larger network, which
+performance/proxies.py measures, in docs/proxies_costs.csv.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 PAGE = DOCS / "proxies.md"
 MEASURED, AUDITED = DOCS / "proxies.csv", DOCS / "proxies_invariances.csv"
+LARGER = DOCS / "proxies_costs.csv"
+"""Written by `performance/proxies.py --networks resnet18-1/4 --table`."""
 EXAMPLES = 60
 WIDTHS = {"plain": 0.25}
 """Of networks by library; 1/16 of others."""
@@ -317,7 +320,27 @@ def _costs(rows: Sequence[Row]) -> list[str]:
         "| proxy | seconds |",
         "|---|---:|",
     ]
-    return lines + [f"| {name} | {seconds[name]:.2g} |" for name in slowest]
+    lines += [f"| {name} | {seconds[name]:.2g} |" for name in slowest]
+    return [*lines, "", *_larger_costs()]
+
+
+def _larger_costs() -> list[str]:
+    """The same of a network that is not small."""
+    with LARGER.open(newline="", encoding="utf-8") as stream:
+        rows = sorted(csv.DictReader(stream), key=lambda row: -float(row["seconds"]))
+    total, gradients = (sum(float(row[key]) for row in rows) for key in ("seconds", "gradients"))
+    return [
+        f"All {len(rows)} together on a torchvision/resnet18 of width 1/4 (701,466 parameters) and 256 images of "
+        f"32 x 32, in one context, take {total:.0f} processor seconds on one core, {gradients:.0f} gradients of "
+        f"the loss on these images. The {SLOWEST} slowest; what several share is in the row of the first, by name.",
+        "",
+        "| proxy | seconds | gradients |",
+        "|---|---:|---:|",
+        *(
+            f"| {r['proxy']} | {float(r['seconds']):.3g} | {float(r['gradients']):.3g} |"
+            for r in rows[:SLOWEST]
+        ),
+    ]
 
 
 def _section(entry: ProxyEntry, rows: Sequence[Row], verdicts: Sequence[Verdict]) -> list[str]:

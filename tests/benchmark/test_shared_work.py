@@ -8,6 +8,7 @@ import gapbench
 from benchmark.symmetry import zoo
 from gapbench.curvature import layer_forms, per_example
 from gapbench.curvature.loss import Landscape
+from gapbench.curvature.squared_gradients import gauss_newton_diagonal
 from gapbench.curvature.trace import adaptive_gauss_newton_trace, gauss_newton_trace
 from gapbench.proxies.measuring import make_context, measure_in
 from gapbench.proxies.registry import checked_options, proxy_entry
@@ -81,7 +82,9 @@ def test_weighted_traces_by_layers_are_those_of_single_gradients(held, together,
         assert torch.allclose(fast, expected, rtol=1e-10, atol=0.0)
     for w, found in zip([None, weights], both):
         assert torch.equal(per_example.squared_gradient_norms(network, x, landscape.scalars, 4, w), found)
+    monkeypatch.setattr(layer_forms, "BLOCK", min(layer_forms.BLOCK, held))
     assert adaptive_gauss_newton_trace(landscape) == pytest.approx(float(slow[1].sum()) / 6, rel=1e-10)
-    assert landscape.remembers("Gauss-Newton trace")
     assert gauss_newton_trace(landscape) == pytest.approx(float(slow[0].sum()) / 6, rel=1e-10)
+    assert landscape.reused == 0
+    assert float(gauss_newton_diagonal(landscape).sum()) == pytest.approx(float(slow[0].sum()) / 6, rel=1e-10)
     assert landscape.reused > 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
@@ -39,3 +41,37 @@ class ScaledLandscape(ElementwiseLandscape):
     def __init__(self, landscape: Landscape, scale: Tensor):
         super().__init__(landscape)
         self.sizes = scale
+
+
+class Boxes:
+    """Perturbations |delta_i| <= scale_i, or with norm "l2" |delta / scale|_2 <= 1, by a size that sets the scale.
+
+    `scale`: size -> (d,) or (). `known`: the loss and its gradient at the network's own parameters. `measured`:
+    theta (d,) -> what rises, the loss by default, and `base` what it is at the network's own.
+    """
+
+    def __init__(
+        self,
+        landscape: Landscape,
+        scale: Callable[[float], Tensor],
+        norm: str,
+        known: tuple[float, Tensor],
+        measured: Callable[[Tensor], float],
+        base: float,
+    ):
+        self.landscape, self.scale, self.norm = landscape, scale, norm
+        self.known, self.measured, self.base = known, measured, base
+        self.theta = landscape.theta()
+
+    def surface(self, size: float) -> ScaledLandscape:
+        """The loss in units of the scale."""
+        return ScaledLandscape(self.landscape, self.scale(size))
+
+    def origin(self, size: float) -> tuple[float, Tensor]:
+        """The loss and its gradient (d,) in these units at the network's own parameters."""
+        loss, gradient = self.known
+        return loss, self.scale(size) * gradient
+
+    def rise(self, size: float, xi: Tensor) -> float:
+        """By how much it has risen at xi (d,) in these units."""
+        return self.measured(self.theta + self.scale(size) * xi) - self.base

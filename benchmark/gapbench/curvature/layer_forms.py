@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Mapping, Sequence
+import operator
+from collections.abc import Iterator, Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 HELD = 2e8  # numbers in per-example gradients that are held at once
+BLOCK = 2e6  # of them those of a layer, which stay near the processor
 Weights = Mapping[int, Tensor]  # elementwise factors by identity of the parameter
 
 
@@ -117,18 +120,51 @@ class LayerForm:
         return squares.sum(dim=(1, 3, 4)).T
 
     def _outer_norms(self, g: Tensor, factors: list[Tensor | None]) -> list[Tensor]:
+        squared = [None if factor is None else factor**2 for factor in factors]
+        parts: list[list[Tensor]] = [[] for _ in factors]
+        for squares in self._squares(g):
+            for found, factor in zip(parts, squared):
+                if factor is None:
+                    found.append(squares.sum(dim=(1, 3, 4)).T)
+                else:
+                    found.append(torch.einsum("ngkoi,goi->kn", squares, factor))
+        return [torch.cat(found, dim=1) for found in parts]
+
+    def _squares(self, g: Tensor) -> Iterator[Tensor]:
+        """Squared gradients (some n, groups, k, out, in) of single examples in the weight, some at a time."""
         n, groups, k, out, positions = g.shape
         fan_in = self.inputs.shape[2]
-        rows = max(1, int(HELD // (k * groups * out * fan_in)))
+        rows = max(1, int(min(HELD, BLOCK) // (k * groups * out * fan_in)))
         together = g.reshape(n, groups, k * out, positions)
-        parts: list[list[Tensor]] = [[] for _ in factors]
         for left, right in zip(torch.split(together, rows), torch.split(self.inputs, rows)):
             products = torch.matmul(left, right.transpose(2, 3))
-            products = products.reshape(-1, groups, k, out, fan_in)
-            for found, factor in zip(parts, factors):
-                weighted = products if factor is None else products * factor[:, None]
-                found.append(weighted.pow(2).sum(dim=(1, 3, 4)).T)
-        return [torch.cat(found, dim=1) for found in parts]
+            yield products.pow_(2).reshape(-1, groups, k, out, fan_in)
+
+    def summed_squares(self, gradients: Sequence[Tensor]) -> dict[int, Tensor]:
+        """Squared gradients in the layer's parameters, summed over examples and over the scalars of `gradients`.
+
+        Returns:
+            (size,) in float64 by identity of the parameter.
+        """
+        parts, a = [self._gradients(gradient) for gradient in gradients], self.inputs
+        weight, bias = self.layer.weight, self.layer.bias
+        assert isinstance(weight, Tensor)
+        found = {}
+        if isinstance(self.layer, _BatchNorm | nn.LayerNorm):
+            found[id(weight)] = torch.stack([(g * a).sum(-1) for g in parts]).double().pow(2).sum(dim=(0, 1))
+        else:
+            g = torch.stack(parts, dim=2)
+            if g.shape[-1] == 1:  # squares of outer products are outer products
+                total = torch.einsum("ngko,ngi->goi", g[..., 0] ** 2, a[..., 0] ** 2).double()
+            else:
+                sums = (squares.sum(dim=(0, 2)).double() for squares in self._squares(g))
+                total = functools.reduce(operator.iadd, sums)
+            found[id(weight)] = total.reshape(-1)
+        if bias is not None:
+            assert isinstance(bias, Tensor)
+            shift = torch.stack([g.sum(-1).reshape(len(g), -1) for g in parts])
+            found[id(bias)] = shift.double().pow(2).sum(dim=(0, 1))
+        return found
 
     def agrees(self, layer: nn.Module, gradient: Tensor | None, summed: Mapping[int, Tensor | None]) -> bool:
         """Whether the outer products, summed over examples, are autograd's gradient of the parameters."""

@@ -8,7 +8,8 @@ gradient need be stored. A convolution is the same on unfolded inputs.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -60,10 +61,9 @@ def squared_norms_by_weights(
     Returns:
         For each of `weightings` (n, k) in float64; no value depends on the others.
     """
-    layers = _layers(network)
     results: list[list[Tensor]] = [[] for _ in weightings]
     for part in torch.split(inputs, chunk):
-        norms, covered = _by_layers(network, layers, part, scalars, weightings)
+        norms, covered = _by_layers(network, part, scalars, weightings)
         rest = {name: p.detach() for name, p in network.named_parameters() if name not in covered}
         if rest:
             others = _by_vmap(network, rest, part, scalars, norms[0].shape[1], weightings)
@@ -104,14 +104,44 @@ Calls = dict[nn.Module, list[tuple[Tensor, Tensor]]]
 Copies = dict[str, Tensor]  # of parameters, one for each example
 
 
-def _by_layers(
-    network: nn.Module,
-    layers: list[nn.Module],
-    inputs: Tensor,
-    scalars: Scalars,
-    weightings: Sequence[Mapping[str, Tensor] | None],
-) -> tuple[list[Tensor], set[str]]:
-    """Squared norms (n, k) by weighting over the parameters that go by formula or by copies, and their names."""
+@dataclass(frozen=True)
+class LayerPasses:
+    """Scalars of examples (n, k), differentiable in the parameters that go by formula or by copies.
+
+    `forms` by layer, `copies` of parameters by name, one for each example, and the names of all of them.
+    """
+
+    values: Tensor
+    outputs: dict[nn.Module, Tensor]
+    forms: dict[nn.Module, LayerForm]
+    copies: Copies
+    names: set[str]
+
+    def gradients(self) -> Iterator[tuple[list[int], list[tuple[Gradients, Copies]]]]:
+        """Some scalars at a time: their positions, each one's gradients in outputs of layers and in copies."""
+        count = self.values.shape[1]
+        size = sum(output.numel() for output in self.outputs.values())
+        together = max(1, min(count, int(TOGETHER // max(1, size))))
+        for start in range(0, count, together):
+            some = list(range(start, min(start + together, count)))
+            yield some, [self._gradients(k) for k in some]
+
+    def _gradients(self, k: int) -> tuple[Gradients, Copies]:
+        wanted = [*self.outputs.values(), *self.copies.values()]
+        if not wanted:
+            return {}, {}
+        found = torch.autograd.grad(self.values[:, k].sum(), wanted, retain_graph=True, allow_unused=True)
+        copies = zip(self.copies, found[len(self.outputs) :])
+        return dict(zip(self.outputs, found)), {name: g for name, g in copies if g is not None}
+
+
+def layer_passes(network: nn.Module, inputs: Tensor, scalars: Scalars) -> LayerPasses:
+    """What of a network goes by layers, tested on these inputs; see `squared_norms_by_weights`.
+
+    Returns:
+        The scalars, and the graphs in which they are differentiated.
+    """
+    layers = _layers(network)
     values, calls, copies = _evaluated(network, layers, inputs, scalars)
     # Each once, on examples along the first axis.
     layers = [
@@ -121,44 +151,51 @@ def _by_layers(
         and all(t.dim() > 1 and len(t) == len(inputs) for t in calls[layer][0])
     ]
     forms = {layer: LayerForm(layer, calls[layer][0][0]) for layer in layers}
-
-    def gradients_of(scalar: Tensor, extra: Sequence[Tensor]) -> tuple[Gradients, list[Tensor | None]]:
-        outputs = [calls[layer][0][1] for layer in layers]
-        if not outputs and not extra:
-            return {}, []
-        found = torch.autograd.grad(scalar, [*outputs, *extra], retain_graph=True, allow_unused=True)
-        return dict(zip(layers, found)), list(found[len(outputs) :])
-
+    outputs = {layer: calls[layer][0][1] for layer in layers}
     weights = torch.randn(values.shape[1], generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     parameters = [p for layer in layers for p in layer.parameters(recurse=False)]
-    mixed, found = gradients_of((values * weights.to(values)).sum(), [*parameters, *copies.values()])
-    summed = dict(zip(map(id, parameters), found))
+    wanted = [*outputs.values(), *parameters, *copies.values()]
+    combined = (values * weights.to(values)).sum()
+    found = torch.autograd.grad(combined, wanted, retain_graph=True, allow_unused=True) if wanted else ()
+    mixed: Gradients = dict(zip(layers, found))
+    rest: Sequence[Tensor | None] = found[len(layers) :]
+    summed = dict(zip(map(id, parameters), rest))
     layers = [layer for layer in layers if forms[layer].agrees(layer, mixed[layer], summed)]
-    of_copies = dict(zip(copies, found[len(parameters) :]))
+    of_copies = dict(zip(copies, rest[len(parameters) :]))
     layers, names = _right_for_one(network, layers, forms, (mixed, of_copies), inputs, scalars, weights)
-    copies = {name: copies[name] for name in names}
     owned = {id(p) for layer in layers for p in layer.parameters(recurse=False)}
-    by_name = dict(network.named_parameters())
+    return LayerPasses(
+        values,
+        {layer: outputs[layer] for layer in layers},
+        {layer: forms[layer] for layer in layers},
+        {name: copies[name] for name in names},
+        {name for name, p in network.named_parameters() if id(p) in owned} | set(names),
+    )
+
+
+def _by_layers(
+    network: nn.Module,
+    inputs: Tensor,
+    scalars: Scalars,
+    weightings: Sequence[Mapping[str, Tensor] | None],
+) -> tuple[list[Tensor], set[str]]:
+    """Squared norms (n, k) by weighting over the parameters that go by formula or by copies, and their names."""
+    passes, by_name = layer_passes(network, inputs, scalars), dict(network.named_parameters())
     by_id = [None if w is None else {id(by_name[name]): t for name, t in w.items()} for w in weightings]
-    count = values.shape[1]
+    count = passes.values.shape[1]
     totals = [torch.zeros(count, len(inputs), dtype=torch.float64, device=inputs.device) for _ in weightings]
-    size = sum(calls[layer][0][1].numel() for layer in layers)
-    together = max(1, min(count, int(TOGETHER // max(1, size))))
-    for start in range(0, count, together):
-        some = range(start, min(start + together, count))
-        parts = [gradients_of(values[:, k].sum(), list(copies.values())) for k in some]
-        for layer in layers:
-            own = [gradients[layer] for gradients, _ in parts]
-            here = [i for i, gradient in enumerate(own) if gradient is not None]
-            if here:
-                norms = forms[layer].squared_norms([g for g in own if g is not None], by_id)
+    for some, parts in passes.gradients():
+        for layer, form in passes.forms.items():
+            used = [(k, gradients[layer]) for k, (gradients, _) in zip(some, parts)]
+            own = [(k, gradient) for k, gradient in used if gradient is not None]
+            if own:
+                norms = form.squared_norms([g for _, g in own], by_id)
                 for total, squares in zip(totals, norms):
-                    total[[start + i for i in here]] += squares
-        for k, (_, rest) in zip(some, parts):
-            used = {name: g for name, g in zip(copies, rest) if g is not None}
-            for total, squares in zip(totals, _squares(used, weightings) if used else []):
+                    total[[k for k, _ in own]] += squares
+        for k, (_, copies) in zip(some, parts):
+            for total, squares in zip(totals, _squares(copies, weightings) if copies else []):
                 total[k] += squares
-    return [total.T for total in totals], {n for n, p in by_name.items() if id(p) in owned} | set(copies)
+    return [total.T for total in totals], passes.names
 
 
 def _evaluated(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -13,10 +11,12 @@ from torch.utils.flop_counter import FlopCounterMode
 from gapbench.computation.multiaffine import why_not_multiaffine
 from gapbench.computation.tracing import plain_kernels, trace
 from gapbench.curvature.backward import with_parameters_of
+from gapbench.curvature.derivatives import LARGE
 from gapbench.curvature.diagonal import hessian_diagonal
 from gapbench.curvature.loss import EXAMINED, FEW, Landscape
-from gapbench.curvature.per_example import squared_norms_by_weights
+from gapbench.curvature.per_example import squared_gradient_norms
 from gapbench.curvature.residual import ResidualProbes
+from gapbench.curvature.squared_gradients import gauss_newton_diagonal
 from gapbench_base.errors import NotDefined
 
 ALWAYS_EXACT = 512  # parameters up to which d Hessian products are taken whatever they cost
@@ -50,33 +50,26 @@ def gauss_newton_trace(landscape: Landscape) -> float:
     Returns:
         The trace. `NotDefined` is raised where examples meet in the network.
     """
-    return landscape.remembered(PLAIN, lambda: _gauss_newton_traces(landscape, [None])[0])
+    return landscape.remembered(PLAIN, lambda: _gauss_newton_trace(landscape))
 
 
 def adaptive_gauss_newton_trace(landscape: Landscape) -> float:
-    """sum_j theta_j^2 G_jj; `gauss_newton_trace` is found by the same backward passes, where it is not known."""
-    weights = landscape.unflatten(landscape.theta())
-
-    def compute() -> float:
-        if landscape.remembers(PLAIN):
-            return _gauss_newton_traces(landscape, [weights])[0]
-        started = time.perf_counter()
-        plain, adaptive = _gauss_newton_traces(landscape, [None, weights])
-        landscape.remembered(PLAIN, lambda: plain, time.perf_counter() - started)
-        return adaptive
-
-    return landscape.remembered("adaptive Gauss-Newton trace", compute)
+    """sum_j theta_j^2 G_jj, from the diagonal of G, which is shared with all who ask for that."""
+    _require_separate(landscape)
+    return float(landscape.theta().double() ** 2 @ gauss_newton_diagonal(landscape))
 
 
-def _gauss_newton_traces(
-    landscape: Landscape, weightings: Sequence[Mapping[str, Tensor] | None]
-) -> list[float]:
+def _gauss_newton_trace(landscape: Landscape) -> float:
+    _require_separate(landscape)
+    inputs, chunk = landscape.inputs, min(64, landscape.chunk)
+    norms = squared_gradient_norms(landscape.model, inputs, landscape.scalars, chunk)
+    return float(norms.sum() / len(inputs))
+
+
+def _require_separate(landscape: Landscape) -> None:
     if landscape.mixed is not None:
         raise NotDefined(f"gradients of single examples are not defined: {landscape.mixed}")
     landscape.findings.require_gradient()
-    network, inputs, chunk = landscape.model, landscape.inputs, min(64, landscape.chunk)
-    norms = squared_norms_by_weights(network, inputs, landscape.scalars, chunk, weightings)
-    return [float(found.sum() / len(inputs)) for found in norms]
 
 
 def hessian_trace(
@@ -179,7 +172,8 @@ def why_not_gauss_newton(landscape: Landscape) -> str | None:
 
 def _blocks_agree(landscape: Landscape) -> bool:
     """Whether v'Hv = v'Gv for a random v within some parameter tensors, as it is for affine ones."""
-    tested, most = landscape, EXAMINED if landscape.trusted is None else FEW
+    tested = landscape
+    most = EXAMINED if landscape.trusted is None and landscape.dimension <= LARGE else FEW
     if landscape.dtype != torch.float64 or len(landscape.inputs) > most:
         try:
             tested = landscape.double(most)

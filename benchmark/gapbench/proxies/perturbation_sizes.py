@@ -26,6 +26,7 @@ FIRST = {"noise": (0.25, 0.1), "worst": (0.01, 0.01)}
 """Where searches begin, plain (in root mean squares of the parameters) and relative to magnitudes."""
 TOLERANCE = 0.01
 """Of the size, within which it is interpolated."""
+RISING = "the rise of the training error"
 EPSILON = 1e-3
 """eps of Jiang et al. 2020: the part of a perturbation that does not scale with the weight."""
 
@@ -60,6 +61,8 @@ def noise_size(context: Context, level: float, samples: int, magnitude: bool) ->
     """
     import torch
 
+    from gapbench.curvature.crossing import sampled_crossing
+    from gapbench.curvature.directions import Directions
     from gapbench_base.seeds import named_seed
 
     samples = count("samples", samples, 2)
@@ -67,24 +70,29 @@ def noise_size(context: Context, level: float, samples: int, magnitude: bool) ->
     theta = context.landscape.theta()
     error, base = _error(context)
 
-    def rise(size: float) -> Tensor:
+    def draw(generator: torch.Generator) -> Tensor:
+        return torch.randn(len(theta), generator=generator, dtype=torch.float64).to(theta.device)
+
+    directions = Directions(draw, seed, samples)
+
+    def rises(size: float, positions: range) -> Tensor:
         scale = (size**2 * theta.double() ** 2 + EPSILON**2).sqrt() if magnitude else size
-        generator = torch.Generator().manual_seed(seed)
-        found = []
-        for _ in range(samples):
-            draw = torch.randn(len(theta), generator=generator, dtype=torch.float64).to(theta.device)
-            found.append(error(theta + (scale * draw).to(theta.dtype)) - base)
+        found = [error(theta + (scale * z).to(theta.dtype)) - base for z in directions.some(positions)]
         return torch.tensor(found, dtype=torch.float64)
 
-    return _searched(context, rise, level, "noise", magnitude, samples)
+    def search(level: float, start: float) -> tuple[Crossing, dict[str, Any]]:
+        return sampled_crossing(rises, samples, level, start, SPAN, TOLERANCE, RISING), {"samples": samples}
+
+    return _searched(context, search, level, "noise", magnitude, samples)
 
 
 def worst_size(context: Context, level: float, steps: int, magnitude: bool) -> Size:
     """The alpha at which the worst perturbation |u_i| <= alpha raises the training error by `level`.
 
-    With `magnitude` |u_i| <= alpha |theta_i| + eps. The perturbation is the one of largest loss that an ascent of
-    `steps` signed gradient steps finds (`curvature.sharpness`), so that alpha is an upper bound; the error is that
-    on `context.inputs` in eval mode.
+    With `magnitude` |u_i| <= alpha |theta_i| + eps. An upper bound, at which a perturbation that was found on the
+    way to the largest loss attains `level`: half a percent below it that of largest loss that an ascent of `steps`
+    signed gradient steps finds (`curvature.sharpness`) does not (`curvature.least_perturbation`). The error is
+    that on `context.inputs` in eval mode.
 
     Returns:
         alpha, which is not sampled.
@@ -94,8 +102,8 @@ def worst_size(context: Context, level: float, steps: int, magnitude: bool) -> S
     """
     import torch
 
-    from gapbench.curvature.elementwise import ScaledLandscape
-    from gapbench.curvature.sharpness import maximise
+    from gapbench.curvature.elementwise import Boxes
+    from gapbench.curvature.least_perturbation import LeastPerturbation
 
     steps = count("steps", steps, 1)
     landscape = context.landscape
@@ -103,17 +111,16 @@ def worst_size(context: Context, level: float, steps: int, magnitude: bool) -> S
     error, base = _error(context)
     origin = context.shared("loss and gradient, euclidean", landscape.value_and_gradient)
 
-    def rise(size: float) -> Tensor:
-        scale = size * theta.abs() + EPSILON if magnitude else torch.full_like(theta, size)
-        surface = ScaledLandscape(landscape, scale)
-        at = (origin[0], scale * origin[1])
-        try:
-            best = maximise(surface, 1.0, steps, 1, torch.Generator().manual_seed(0), norm="linf", origin=at)
-        except ValueError:  # a loss that is not finite on the way
-            return torch.tensor([math.inf])
-        return torch.tensor([error(theta + scale * best.perturbation) - base], dtype=torch.float64)
+    def scale(size: float) -> Tensor:
+        return size * theta.abs() + EPSILON if magnitude else torch.full_like(theta, size)
 
-    return _searched(context, rise, level, "worst", magnitude, steps)
+    def search(level: float, start: float) -> tuple[Crossing, dict[str, Any]]:
+        boxes = Boxes(landscape, scale, "linf", origin, error, base)
+        least = LeastPerturbation(boxes, steps, level, start, SPAN, TOLERANCE, RISING)
+        found = least.search()
+        return found, {"steps": steps, "gradients": least.gradients}
+
+    return _searched(context, search, level, "worst", magnitude, steps)
 
 
 def _error(context: Context) -> tuple[Callable[[Tensor], float], float]:
@@ -126,25 +133,29 @@ def _error(context: Context) -> tuple[Callable[[Tensor], float], float]:
 
 
 def _searched(
-    context: Context, rise: Callable[[float], Tensor], level: float, kind: str, magnitude: bool, effort: int
+    context: Context,
+    search: Callable[[float, float], tuple[Crossing, dict[str, Any]]],
+    level: float,
+    kind: str,
+    magnitude: bool,
+    effort: int,
 ) -> Size:
-    """Searched once for all proxies that ask with the same options."""
-    from gapbench.curvature.crossing import crossing
-
+    """Searched once for all who ask with the same options; `search`: level, first size -> what is found, effort."""
     if isinstance(level, bool) or not 0.0 < level < 1.0:
         raise ValueError(f"level = {level!r} must be between 0 and 1")
     scale = 1.0 if magnitude else _root_mean_square(context.landscape.theta())
     start = FIRST[kind][magnitude] * scale
 
-    def search() -> Crossing | NotDefined:
+    def once() -> tuple[Crossing, dict[str, Any]] | NotDefined:
         try:
-            return crossing(rise, float(level), start, SPAN, TOLERANCE, "the rise of the training error")
+            return search(float(level), start)
         except NotDefined as reason:
             return reason
 
-    found = context.shared(f"size of {kind}, {magnitude} {level!r} {effort}", search)
-    if isinstance(found, NotDefined):
-        raise NotApplicable(str(found)) from found
+    outcome = context.shared(f"size of {kind}, {magnitude} {level!r} {effort}", once)
+    if isinstance(outcome, NotDefined):
+        raise NotApplicable(str(outcome)) from outcome
+    found, efforts = outcome
     name = ("sigma" if kind == "noise" else "alpha") + ("_relative" if magnitude else "")
     details = {
         name: found.value,
@@ -152,7 +163,7 @@ def _searched(
         "reached": True,
         "level": float(level),
         "trials": found.trials,
-        ("samples" if kind == "noise" else "steps"): effort,
+        **efforts,
     }
     return Size(found.value, found.log_error, details)
 

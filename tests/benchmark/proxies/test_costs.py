@@ -6,6 +6,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import gapbench
 from gapbench import GapbenchError
+from gapbench.curvature.error_rate import ErrorRate
+from gapbench.curvature.loss import Landscape
 from gapbench.proxies.measuring import make_context, measure_in
 from gapbench.proxies.registry import GROUPS, checked_options, expanded, list_proxies, proxy, proxy_entry
 
@@ -56,6 +58,51 @@ def test_a_proxy_takes_what_its_cost_class_says(name, given, gradient):
     assert flops <= MOST[entry.cost] * gradient
     if found.status == "ok":
         assert flops >= LEAST.get(entry.cost, 0.0) * gradient
+
+
+SEARCHES = {
+    "pacbayes_flatness": (90, 0),
+    "pacbayes_mag_flatness": (90, 0),
+    "radius_of_average_rise": (90, 0),
+    "sharpness_flatness": (40, 45),
+    "sharpness_mag_flatness": (40, 45),
+    "radius_of_rise": (40, 45),
+}
+"""Evaluations and gradients at most; ten sizes with 20 evaluations or an ascent of ten steps took twice as many."""
+
+
+def test_searches_for_sizes_take_few_evaluations(monkeypatch):
+    task = gapbench.load_task("digits_rotations", train_size=100, seed=0)
+    network = gapbench.build_model("plain/cnn", 0.5, (1, 8, 8), 10, seed=0).eval()
+    optimizer = torch.optim.Adam(network.parameters(), lr=0.01)
+    x, y = task.train.inputs, task.train.targets
+    for _ in range(60):
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(network(x), y).backward()
+        optimizer.step()
+    fresh, counts = make_context(network, x, y), {"evaluations": 0, "gradients": 0}
+    fresh.landscape.value_and_gradient()  # tests of derivatives come once, whatever is measured
+
+    def counted(method, key):
+        def call(*args):
+            counts[key] += 1
+            return method(*args)
+
+        return call
+
+    for owner, method, key in (
+        (Landscape, "value", "evaluations"),
+        (ErrorRate, "__call__", "evaluations"),
+        (Landscape, "raw_gradient", "gradients"),
+    ):
+        monkeypatch.setattr(owner, method, counted(getattr(owner, method), key))
+    for name, most in SEARCHES.items():
+        counts.update(evaluations=0, gradients=0)
+        entry = proxy_entry(name)
+        found = measure_in(fresh, entry, checked_options(entry, {}), 0)
+        assert found.status == "ok", found.reason
+        assert counts["evaluations"] <= most[0], name
+        assert counts["gradients"] <= most[1], name
 
 
 def test_groups_stand_for_proxies_and_names_for_themselves():

@@ -12,9 +12,10 @@ from torch import nn
 
 import gapbench
 from benchmark.small_networks import data, dense_hessian, networks
-from gapbench.curvature.exact_diagonal import exact_diagonal, gauss_newton_diagonal
+from gapbench.curvature.exact_diagonal import exact_diagonal
 from gapbench.curvature.loss import Landscape
 from gapbench.curvature.rescaled_minima import least_over_layer_scales, least_over_rows_and_columns
+from gapbench.curvature.trace import adaptive_gauss_newton_trace, gauss_newton_trace
 from gapbench.proxies.registry import proxy_entry
 from gapbench_base.errors import NotDefined
 
@@ -161,15 +162,22 @@ def test_the_diagonal_against_dense_hessians(name):
         assert torch.allclose(found, expected, rtol=1e-8, atol=1e-12)
 
 
-def test_squared_gradients_one_by_one_are_those_at_once(monkeypatch):
-    from gapbench.curvature import exact_diagonal as module
+@pytest.mark.parametrize("name", ["conv_bn", "prelu", "shared", "attention"])
+def test_squared_gradients_by_layers_are_those_at_once_and_one_by_one(name, monkeypatch):
+    from gapbench.curvature import squared_gradients as module
 
-    network, shape = NETWORKS["conv_bn"]
+    network, shape = NETWORKS[name]
     x, y = data(shape, "cross_entropy")
-    found = gauss_newton_diagonal(Landscape(network, x, y, "cross_entropy"))
-    monkeypatch.setattr(module, "_at_once", lambda *_: None)
-    slow = gauss_newton_diagonal(Landscape(network, x, y, "cross_entropy"))
-    assert torch.allclose(found, slow, rtol=1e-10, atol=0.0)
+    landscape = Landscape(network, x, y, "cross_entropy", 3)
+    found = module.gauss_newton_diagonal(landscape)
+    # The traces are by layers of another form.
+    assert float(found.sum()) == pytest.approx(gauss_newton_trace(Landscape(network, x, y, "cross_entropy")))
+    expected = float(landscape.theta() ** 2 @ found)
+    assert adaptive_gauss_newton_trace(landscape) == pytest.approx(expected, rel=1e-12)
+    for missing in ("_by_layers", "_at_once"):
+        monkeypatch.setattr(module, missing, lambda *_, m=missing: {} if m == "_by_layers" else None)
+        slow = module.gauss_newton_diagonal(Landscape(network, x, y, "cross_entropy"))
+        assert torch.allclose(found, slow, rtol=1e-10, atol=1e-14)
 
 
 def test_a_diagonal_that_takes_too_many_products_is_refused(monkeypatch):

@@ -13,6 +13,7 @@ from torch import nn
 import gapbench
 from benchmark.small_networks import data, networks
 from gapbench.curvature import crossing as crossings
+from gapbench.curvature.least_perturbation import LeastPerturbation
 from gapbench.proxies.measuring import make_context, measure_in
 from gapbench.proxies.registry import proxy_entry
 from gapbench_base.errors import NotDefined
@@ -247,8 +248,12 @@ def test_the_network_itself_as_the_start_leaves_only_the_logarithm():
 
 def test_each_search_runs_once_for_all_proxies(monkeypatch):
     calls = []
-    plain = crossings.crossing
-    monkeypatch.setattr(crossings, "crossing", lambda *a, **k: calls.append(1) or plain(*a, **k))
+
+    def counted(search):
+        return lambda *a, **k: calls.append(1) or search(*a, **k)
+
+    monkeypatch.setattr(crossings, "sampled_crossing", counted(crossings.sampled_crossing))
+    monkeypatch.setattr(LeastPerturbation, "search", counted(LeastPerturbation.search))
     network, initial, x, y = fitted("relu")
     context = make_context(network, x, y, initial=initial)
     for seed, name in enumerate(ALL):

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 LEVEL, SAMPLES, STEPS = 0.1, 20, 10
 
 
-@proxy("pacbayes_flatness", reference="Jiang et al. 2020, eq. 53", central=True)
+@proxy("pacbayes_flatness", version=2, reference="Jiang et al. 2020, eq. 53", central=True)
 def pacbayes_flatness(context: Context, *, level: float = LEVEL, samples: int = SAMPLES) -> Estimate:
     """1 / sigma^2.
 
@@ -40,7 +40,7 @@ def pacbayes_flatness(context: Context, *, level: float = LEVEL, samples: int = 
     return _estimate(noise_size(context, level, samples, magnitude=False), _inverse_square)
 
 
-@proxy("pacbayes_orig", reference="Jiang et al. 2020, eq. 49")
+@proxy("pacbayes_orig", version=2, reference="Jiang et al. 2020, eq. 49")
 def pacbayes_orig(context: Context, *, level: float = LEVEL, samples: int = SAMPLES) -> Estimate:
     """sqrt( ( |theta|^2 / (4 sigma^2) + ln(m / sigma) + 10 ) / m ).
 
@@ -53,7 +53,7 @@ def pacbayes_orig(context: Context, *, level: float = LEVEL, samples: int = SAMP
     return _bound(context, size, _gaussian(_squared(_theta(context))))
 
 
-@proxy("pacbayes_init", reference="Jiang et al. 2020, eq. 48", needs=("initial",))
+@proxy("pacbayes_init", version=2, reference="Jiang et al. 2020, eq. 48", needs=("initial",))
 def pacbayes_init(context: Context, *, level: float = LEVEL, samples: int = SAMPLES) -> Estimate:
     """sqrt( ( |theta - theta_0|^2 / (4 sigma^2) + ln(m / sigma) + 10 ) / m ).
 
@@ -67,7 +67,7 @@ def pacbayes_init(context: Context, *, level: float = LEVEL, samples: int = SAMP
     return _bound(context, size, _gaussian(_squared(moved)))
 
 
-@proxy("pacbayes_mag_flatness", reference="Jiang et al. 2020, eq. 61", central=True)
+@proxy("pacbayes_mag_flatness", version=2, reference="Jiang et al. 2020, eq. 61", central=True)
 def pacbayes_mag_flatness(context: Context, *, level: float = LEVEL, samples: int = SAMPLES) -> Estimate:
     """1 / sigma'^2, noise in proportion to each parameter.
 
@@ -79,7 +79,7 @@ def pacbayes_mag_flatness(context: Context, *, level: float = LEVEL, samples: in
     return _estimate(noise_size(context, level, samples, magnitude=True), _inverse_square)
 
 
-@proxy("pacbayes_mag_orig", reference="Jiang et al. 2020, eq. 57", needs=("initial",))
+@proxy("pacbayes_mag_orig", version=2, reference="Jiang et al. 2020, eq. 57", needs=("initial",))
 def pacbayes_mag_orig(context: Context, *, level: float = LEVEL, samples: int = SAMPLES) -> Estimate:
     """`pacbayes_mag_init` with |theta|^2 / omega in the numerator; the denominator keeps theta_i - theta_0,i.
 
@@ -94,7 +94,7 @@ def pacbayes_mag_orig(context: Context, *, level: float = LEVEL, samples: int = 
     return _bound(context, size, _relative(_squared(_theta(context)), moved, 1.0))
 
 
-@proxy("pacbayes_mag_init", reference="Jiang et al. 2020, eq. 56", needs=("initial",))
+@proxy("pacbayes_mag_init", version=2, reference="Jiang et al. 2020, eq. 56", needs=("initial",))
 def pacbayes_mag_init(context: Context, *, level: float = LEVEL, samples: int = SAMPLES) -> Estimate:
     """sqrt( ( sum_i ln(a / b_i) / 4 + ln(m / sigma') + 10 ) / m ).
 
@@ -109,12 +109,13 @@ def pacbayes_mag_init(context: Context, *, level: float = LEVEL, samples: int = 
     return _bound(context, size, _relative(_squared(moved), moved, 1.0))
 
 
-@proxy("sharpness_flatness", reference="Jiang et al. 2020, eq. 52", cost="dear")
+@proxy("sharpness_flatness", version=2, reference="Jiang et al. 2020, eq. 52", cost="dear")
 def sharpness_flatness(context: Context, *, level: float = LEVEL, steps: int = STEPS) -> Estimate:
     """1 / alpha^2.
 
-    The worst perturbation is that of largest loss found by `steps` signed gradient steps. Larger values predict a
-    larger gap. Not applicable as `pacbayes_flatness`, and where the gradient is not that of the loss.
+    An upper bound of alpha, at which a perturbation that was found attains `level`; half a percent below it the
+    perturbation of largest loss found by `steps` signed gradient steps does not. Larger values predict a larger
+    gap. Not applicable as `pacbayes_flatness`, and where the gradient is not that of the loss.
 
     Returns:
         The value.
@@ -122,7 +123,7 @@ def sharpness_flatness(context: Context, *, level: float = LEVEL, steps: int = S
     return _estimate(worst_size(context, level, steps, magnitude=False), _inverse_square)
 
 
-@proxy("sharpness_orig", reference="Jiang et al. 2020, eq. 51", cost="dear")
+@proxy("sharpness_orig", version=2, reference="Jiang et al. 2020, eq. 51", cost="dear")
 def sharpness_orig(context: Context, *, level: float = LEVEL, steps: int = STEPS) -> Estimate:
     """sqrt( ( |theta|^2 ln(2 omega) / (4 alpha^2) + ln(m / alpha) + 10 ) / m ).
 
@@ -136,7 +137,7 @@ def sharpness_orig(context: Context, *, level: float = LEVEL, steps: int = STEPS
     return _bound(context, size, _gaussian(_squared(theta) * math.log(2 * len(theta))))
 
 
-@proxy("sharpness_init", reference="Jiang et al. 2020, eq. 50", needs=("initial",), cost="dear")
+@proxy("sharpness_init", version=2, reference="Jiang et al. 2020, eq. 50", needs=("initial",), cost="dear")
 def sharpness_init(context: Context, *, level: float = LEVEL, steps: int = STEPS) -> Estimate:
     """sqrt( ( |theta - theta_0|^2 ln(2 omega) / (4 alpha^2) + ln(m / alpha) + 10 ) / m ).
 
@@ -152,6 +153,7 @@ def sharpness_init(context: Context, *, level: float = LEVEL, steps: int = STEPS
 
 @proxy(
     "sharpness_mag_flatness",
+    version=2,
     reference="Jiang et al. 2020, appendix (magnitude-aware sharpness)",
     cost="dear",
     central=True,
@@ -167,7 +169,9 @@ def sharpness_mag_flatness(context: Context, *, level: float = LEVEL, steps: int
     return _estimate(worst_size(context, level, steps, magnitude=True), _inverse_square)
 
 
-@proxy("sharpness_mag_orig", reference="Jiang et al. 2020, eq. 59", needs=("initial",), cost="dear")
+@proxy(
+    "sharpness_mag_orig", version=2, reference="Jiang et al. 2020, eq. 59", needs=("initial",), cost="dear"
+)
 def sharpness_mag_orig(
     context: Context, *, level: float = LEVEL, steps: int = STEPS, delta: float = 0.05
 ) -> Estimate:
@@ -184,7 +188,9 @@ def sharpness_mag_orig(
     return _bound(context, size, _relative(_squared(_theta(context)), moved, _union(moved, delta)))
 
 
-@proxy("sharpness_mag_init", reference="Jiang et al. 2020, eq. 58", needs=("initial",), cost="dear")
+@proxy(
+    "sharpness_mag_init", version=2, reference="Jiang et al. 2020, eq. 58", needs=("initial",), cost="dear"
+)
 def sharpness_mag_init(
     context: Context, *, level: float = LEVEL, steps: int = STEPS, delta: float = 0.05
 ) -> Estimate:
