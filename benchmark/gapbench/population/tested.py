@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gapbench.curvature.derivatives import DerivativeDefects
 from gapbench.proxies.context import TRUSTED, Context
 from gapbench_models import describe
 
 if TYPE_CHECKING:
-    from gapbench.curvature.derivatives import DerivativeDefects
     from gapbench.population.jobs import Setup
     from gapbench.suites.configuration import Configuration
 
@@ -22,6 +22,7 @@ OWN = ("gapbench_models", "timm", "torchvision")
 """Packages whose networks do the same at all parameters."""
 MOST = 256
 """Architectures that are remembered."""
+PASSED = DerivativeDefects(None, None)
 _PASSED: dict[tuple[object, ...], DerivativeDefects] = {}
 
 
@@ -36,9 +37,9 @@ def note_tested(configuration: Configuration, setup: Setup, context: Context) ->
     """Remember that the network of a context passed all tests, if it was tested and did."""
     package = describe(configuration.family).builder.partition(".")[0].partition(":")[0]
     landscape = context.__dict__.get("landscape")
-    if package not in OWN or landscape is None or not landscape.passed() or len(_PASSED) >= MOST:
-        return
-    _PASSED.setdefault(_architecture(configuration, setup, context), landscape.findings)
+    found = None if landscape is None else landscape._findings  # None where nothing needed derivatives
+    if package in OWN and found == PASSED and len(_PASSED) < MOST:
+        _PASSED.setdefault(_architecture(configuration, setup, context), found)
 
 
 def _architecture(configuration: Configuration, setup: Setup, context: Context) -> tuple[object, ...]:

@@ -26,7 +26,6 @@ from gapbench.population.network import (
     trained_networks,
     unlabelled_of,
 )
-from gapbench.population.tested import note_tested, trust_tested
 from gapbench.runs.records import stored_measurement
 from gapbench_base.errors import DiskFull, GapbenchError
 
@@ -87,6 +86,7 @@ def work(setup: Setup, job: Job, send: Callable[[str, object], None]) -> None:
 
 def measure_cell(setup: Setup, job: MeasureJob, send: Callable[[str, object], None]) -> None:
     """Measure every request, announcing each before it begins and sending its record when it ends."""
+    from gapbench.population.tested import note_tested
     from gapbench.proxies.measuring import measure_in
     from gapbench.proxies.registry import checked_options, proxy_entry
     from gapbench_base.seeds import named_seed
@@ -123,6 +123,7 @@ def _context(setup: Setup, job: MeasureJob, seed: int) -> Context:
     """What the proxies of a job see, from the weight files."""
     import torch
 
+    from gapbench.population.tested import trust_tested
     from gapbench.proxies.measuring import make_context
     from gapbench.proxies.registry import proxy_entry
     from gapbench.runs.weights import weights_path
