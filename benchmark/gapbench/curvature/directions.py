@@ -11,7 +11,7 @@ KEPT = 2**28
 """Bytes of directions that are held at once; more are drawn again each time."""
 
 
-class Directions:
+class FixedDirections:
     """`count` vectors (d,) that `draw` makes one after the other from a generator of that seed."""
 
     def __init__(self, draw: Callable[[torch.Generator], Tensor], seed: int, count: int):

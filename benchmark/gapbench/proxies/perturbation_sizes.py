@@ -62,7 +62,7 @@ def noise_size(context: Context, level: float, samples: int, magnitude: bool) ->
     import torch
 
     from gapbench.curvature.crossing import sampled_crossing
-    from gapbench.curvature.directions import Directions
+    from gapbench.curvature.directions import FixedDirections
     from gapbench_base.seeds import named_seed
 
     samples = count("samples", samples, 2)
@@ -73,7 +73,7 @@ def noise_size(context: Context, level: float, samples: int, magnitude: bool) ->
     def draw(generator: torch.Generator) -> Tensor:
         return torch.randn(len(theta), generator=generator, dtype=torch.float64).to(theta.device)
 
-    directions = Directions(draw, seed, samples)
+    directions = FixedDirections(draw, seed, samples)
 
     def rises(size: float, positions: range) -> Tensor:
         scale = (size**2 * theta.double() ** 2 + EPSILON**2).sqrt() if magnitude else size

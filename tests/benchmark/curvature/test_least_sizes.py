@@ -9,7 +9,7 @@ from torch import nn
 from benchmark.small_networks import data, networks
 from gapbench.curvature import directions as directions_module
 from gapbench.curvature.crossing import AlreadyPassed, crossing, sampled_crossing
-from gapbench.curvature.directions import Directions
+from gapbench.curvature.directions import FixedDirections
 from gapbench.curvature.elementwise import Boxes
 from gapbench.curvature.error_rate import ErrorRate
 from gapbench.curvature.least_perturbation import LeastPerturbation
@@ -118,7 +118,7 @@ def test_directions_are_the_same_whether_kept_or_drawn_again(kept, monkeypatch):
         drawn.append(1)
         return torch.randn(5, generator=generator, dtype=torch.float64)
 
-    found = Directions(draw, 3, 4)
+    found = FixedDirections(draw, 3, 4)
     for positions in (range(2), range(2, 4), range(1), range(4), range(3, 4)):
         assert torch.equal(
             torch.stack(list(found.some(positions))), torch.stack(expected[positions.start : positions.stop])

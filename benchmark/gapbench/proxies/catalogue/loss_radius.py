@@ -77,14 +77,14 @@ def radius_of_average_rise(context: Context, *, rise: float = 0.1, samples: int 
     import torch
 
     from gapbench.curvature.crossing import sampled_crossing
-    from gapbench.curvature.directions import Directions
+    from gapbench.curvature.directions import FixedDirections
     from gapbench.curvature.sharpness import identity, on_sphere
     from gapbench_base.seeds import named_seed
 
     rise, samples = positive("rise", rise), count("samples", samples, 2)
     landscape, seed = context.landscape, named_seed("radius", ascent_seed(context))
     theta, base = landscape.theta(), landscape.value()
-    directions = Directions(lambda generator: on_sphere(theta, 1.0, generator, identity), seed, samples)
+    directions = FixedDirections(lambda generator: on_sphere(theta, 1.0, generator, identity), seed, samples)
 
     def rises(radius: float, positions: range) -> Tensor:
         found = []
