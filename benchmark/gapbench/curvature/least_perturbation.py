@@ -40,8 +40,8 @@ class LeastPerturbation:
     The size at which a perturbation of fixed direction has raised it by `level` is an upper bound that takes
     evaluations alone. Short ascents from where the last ended make it smaller; then an ascent from the gradient, as
     long as is asked for, is made at a size that is smaller by half of the tolerance. Where it finds less than
-    `level` the bound is what the search by such ascents at every size would give, or is smaller; where not, its
-    direction is followed in the same way.
+    `level` the bound is what the search by such ascents at every size would give, or is smaller (as long as what
+    they find grows with the size); where not, its direction is followed in the same way.
     """
 
     shapes: Shapes
