@@ -18,7 +18,7 @@ from gapbench.suites import hyperparameters as hp
 from gapbench.suites.configuration import options_of_task
 from gapbench.suites.file import (
     SPECIAL_RULES,
-    Calibration,
+    CalibrationTable,
     GridTable,
     Measuring,
     ProxyTable,
@@ -112,7 +112,7 @@ def page() -> str:
         keys(ProxyTable),
         "## `[[measure.calibration]]`\n",
         CALIBRATIONS,
-        keys(Calibration),
+        keys(CalibrationTable),
         "## `[[grid]]`\n",
         "The product of its axes, or a sample of it. A suite has any number of grids.\n",
         keys(GridTable),

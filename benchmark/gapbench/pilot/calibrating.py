@@ -56,7 +56,7 @@ class Aim:
 
 
 @dataclass(frozen=True)
-class Stratum:
+class CalibratedStratum:
     """What was found for the networks `on` which these values are: by aim the number, and the median there."""
 
     on: Mapping[str, object]
@@ -97,7 +97,7 @@ def calibrate(
     workers: int | None = None,
     progress: Progress | None = None,
     say: Say = lambda text: None,
-) -> list[Stratum]:
+) -> list[CalibratedStratum]:
     """Find options at which proxies have the same median in every problem and family.
 
     Where the proxy is a rise of the loss and the option a radius, that is the radius at which the median rise is so
@@ -141,7 +141,7 @@ def calibrate(
             except GapbenchError as reason:
                 missing[aim] = str(reason)
             countdown.more()
-        found.append(Stratum(on, len(members), numbers, missing))
+        found.append(CalibratedStratum(on, len(members), numbers, missing))
     return found
 
 
@@ -273,7 +273,7 @@ def solved(value_at: Callable[[float], float], value: float, start: float) -> fl
     return math.exp((low[0] + high[0]) / 2)
 
 
-def toml_of(strata: Sequence[Stratum]) -> str:
+def toml_of(strata: Sequence[CalibratedStratum]) -> str:
     """The numbers as a suite has them, with the medians in comments."""
     lines: list[str] = []
     for stratum in strata:

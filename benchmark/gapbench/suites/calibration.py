@@ -13,8 +13,7 @@ from gapbench_base.errors import GapbenchError
 from gapbench_base.suggestions import near_and_others
 
 if TYPE_CHECKING:
-    from gapbench.suites.file import Calibration
-    from gapbench.suites.requests import ProxyRequest
+    from gapbench.suites.file import CalibrationTable
 
 
 @dataclass(frozen=True)
@@ -61,7 +60,7 @@ def number_for(name: object, calibrated: Iterable[Calibrated], configuration: Co
 
 
 def calibrated(
-    tables: Sequence[Calibration], configurations: Sequence[Configuration], where: str
+    tables: Sequence[CalibrationTable], configurations: Sequence[Configuration], where: str
 ) -> tuple[Calibrated, ...]:
     """Validate the calibrations of a suite.
 
@@ -98,7 +97,7 @@ def calibrated(
     return tuple(found)
 
 
-def _checked(table: Calibration, networks: Sequence[Mapping[str, object]], where: str) -> Calibrated:
+def _checked(table: CalibrationTable, networks: Sequence[Mapping[str, object]], where: str) -> Calibrated:
     known = {name for values in networks for name in values}
     on = []
     for name, value in table.on.items():
@@ -125,15 +124,3 @@ def _checked(table: Calibration, networks: Sequence[Mapping[str, object]], where
 def names_of(entries: Iterable[Calibrated]) -> list[str]:
     """The names that have numbers, in their order."""
     return list(dict.fromkeys(name for entry in entries for name, _ in entry.numbers))
-
-
-def refuse_gaps(
-    requests: Iterable[ProxyRequest], configurations: Sequence[Configuration], where: str
-) -> None:
-    """Raise `GapbenchError` where a proxy uses a name that has no number for some network."""
-    for request in requests:
-        for configuration in configurations if request.named else ():
-            try:
-                request.on(configuration)
-            except GapbenchError as error:
-                raise GapbenchError(f"{where}: {request.proxy}: {error}") from None

@@ -201,7 +201,7 @@ class ProxyTable:
 
 
 @dataclass(frozen=True)
-class Calibration:
+class CalibrationTable:
     """Numbers under names, for the networks of a task, a family or other values.
 
     Options of proxies can be such a name, so that a radius is one at which the loss has risen as far in every
@@ -267,7 +267,7 @@ class Measuring:
         ),
     ] = field(default_factory=list)
     calibration: Annotated[
-        list[Calibration],
+        list[CalibrationTable],
         Key(
             meaning="numbers that differ between problems and families; options of proxies name them",
             example=[{"on": {"task": "separable"}, "set": {"radius_worst": 0.5}}],

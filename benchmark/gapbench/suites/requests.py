@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -109,6 +109,18 @@ def proxy_requests(
     if twice:
         raise GapbenchError(f"{where}: listed more than once: {', '.join(twice)}.")
     return tuple(requests)
+
+
+def refuse_gaps(
+    requests: Iterable[ProxyRequest], configurations: Sequence[Configuration], where: str
+) -> None:
+    """Raise `GapbenchError` where a proxy uses a name that has no number for some network."""
+    for request in requests:
+        for configuration in configurations if request.named else ():
+            try:
+                request.on(configuration)
+            except GapbenchError as error:
+                raise GapbenchError(f"{where}: {request.proxy}: {error}") from None
 
 
 def _parsed(

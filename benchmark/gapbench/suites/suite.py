@@ -10,7 +10,7 @@ from importlib import resources
 from pathlib import Path
 
 from gapbench.suites import hyperparameters as hp
-from gapbench.suites.calibration import calibrated, refuse_gaps
+from gapbench.suites.calibration import calibrated
 from gapbench.suites.columns import DATA, OF_THE_TEST
 from gapbench.suites.configuration import (
     Configuration,
@@ -22,7 +22,7 @@ from gapbench.suites.configuration import (
 from gapbench.suites.file import SuiteFile
 from gapbench.suites.grids import expand, followers_of
 from gapbench.suites.records import NONE
-from gapbench.suites.requests import ProxyRequest, proxy_requests
+from gapbench.suites.requests import ProxyRequest, proxy_requests, refuse_gaps
 from gapbench_base.complaints import Complaints
 from gapbench_base.errors import GapbenchError
 from gapbench_base.suggestions import near_and_others

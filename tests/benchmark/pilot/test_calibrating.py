@@ -101,11 +101,11 @@ def test_what_it_prints_for_a_suite_is_read_by_one(tmp_path):
 
 
 def test_problems_are_told_apart_and_named():
-    from gapbench.pilot.calibrating import Stratum
+    from gapbench.pilot.calibrating import CalibratedStratum
 
     aim = Aim("sharpness_full", "radius", 1.0)
     on = {"task": "separable", "family": "plain/mlp", "spectrum": 0.5}
-    text = toml_of([Stratum(on, 3, {aim: (0.25, 1.01)}, {})])
+    text = toml_of([CalibratedStratum(on, 3, {aim: (0.25, 1.01)}, {})])
     assert text.splitlines()[1:] == [
         'on = { task = "separable", family = "plain/mlp", spectrum = 0.5 }',
         'set = { "sharpness_full 1" = 0.25 }',
