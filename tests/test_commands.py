@@ -39,6 +39,9 @@ what stands in it. Of the width study the suite is only read."""
 SHORTER = {
     r"run( quick)?$": f"run quick {SHORT}",
     r"run quick --repeats 2$": f"run quick --repeats 2 {SHORT.replace('8', '4')}",
+    r"run quick --shard ": f"run quick --shard 0/40 {SHORT}",
+    r"run standard --shard ": f"run quick --shard 0/40 {SHORT}",
+    r"merge runs/quick-\*": "merge runs/a runs/b --out runs/whole",
     r"run compact --dry-run$": "run quick --dry-run --limit 6 --proxies param_norm",
     r"pilot compact$": "pilot quick --networks 4",
     r"audit runs/quick$": "audit runs/quick --networks 1 --proxies param_norm",

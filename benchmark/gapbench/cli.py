@@ -29,6 +29,7 @@ COMMANDS = {
     "list": "list tasks, models, proxies or suites",
     "info": "what is known of a proxy, suite, family or task; versions, devices and data found",
     "fetch": "download CIFAR-10, CIFAR-100, MNIST or SVHN into the data folder, verified",
+    "merge": "make one run of several parts of a suite",
     "board": "rebuild the board of a run, join several runs, show it",
     "plot": "static figures of a board (PNG, SVG)",
     "diff": "what changed between two boards",
@@ -71,7 +72,7 @@ def cli() -> None:
     """
 
 
-RESUMING = {"run", "pilot", "submit", "verify", "fetch"}
+RESUMING = {"run", "pilot", "submit", "verify", "fetch", "merge"}
 """Commands that keep what is finished and go on from there."""
 
 
