@@ -26,7 +26,8 @@ ELSEWHERE = {
         "leaderboard/test_board_online.py",
         "publish",
     ),
-    r"pull ": ("leaderboard/test_board_online.py", "pull("),
+    r"pull .*--wandb-project": ("leaderboard/test_board_online.py", "pull("),
+    r"pull (https|hf)://": ("benchmark/runs/test_pulling.py", "pull_pack("),
     r"score pgdl_": ("leaderboard/test_statistics_published.py", "pgdl"),
     r"measure ": ("benchmark/foreign/test_foreign.py", '"measure"'),
     r"import-population ": ("benchmark/foreign/test_importing.py", "import_population"),
@@ -106,6 +107,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Path:
     run(short("submit my_proxy.py --run runs/quick"), folder)
     for other in ("a", "b", "colleague"):
         shutil.copytree(folder / "runs/quick", folder / "runs" / other)
+    run("pack runs/quick --out quick.zip", folder)
     entry = next((folder / "runs/quick/entries").glob("*.json"))
     shutil.copy(entry, folder / "entry.json")
     random = np.random.default_rng(0)

@@ -34,7 +34,8 @@ COMMANDS = {
     "plot": "static figures of a board (PNG, SVG)",
     "diff": "what changed between two boards",
     "publish": "mirror a run's board to wandb, online or offline",
-    "pull": "fetch a published population with its weights from wandb",
+    "pack": "make one checksummed archive of a run, with its weights",
+    "pull": "fetch a population with its weights: a pack, or from wandb",
 }
 
 
@@ -72,7 +73,7 @@ def cli() -> None:
     """
 
 
-RESUMING = {"run", "pilot", "submit", "verify", "fetch", "merge"}
+RESUMING = {"run", "pilot", "submit", "verify", "fetch", "merge", "pull"}
 """Commands that keep what is finished and go on from there."""
 
 
