@@ -16,6 +16,8 @@ from gapbench_base.version import __version__
 
 COMMANDS = {
     "run": "train, measure, score and build the board of a suite; resumes",
+    "status": "how far a run is: done, running, failed, time left; also while it works",
+    "retry": "train and measure again only what failed in a run",
     "pilot": "train a small part of a suite: what the whole would cost and could decide",
     "score": "rank statistics of your own table of networks and measures",
     "new": "write a commented template of a proxy",
@@ -34,6 +36,7 @@ COMMANDS = {
     "plot": "static figures of a board (PNG, SVG)",
     "diff": "what changed between two boards",
     "publish": "mirror a run's board to wandb, online or offline",
+    "gc": "remove weight files that no row of a run names, and half-written files",
     "pack": "make one checksummed archive of a run, with its weights",
     "pull": "fetch a population with its weights: a pack, or from wandb",
 }
@@ -73,7 +76,7 @@ def cli() -> None:
     """
 
 
-RESUMING = {"run", "pilot", "submit", "verify", "fetch", "merge", "pull"}
+RESUMING = {"run", "pilot", "submit", "verify", "fetch", "merge", "pull", "retry"}
 """Commands that keep what is finished and go on from there."""
 
 

@@ -116,6 +116,7 @@ def brought_up_to_date(
     repeats: int = 1,
     progress: Progress | None = None,
     scored: bool = False,
+    failed_only: bool = False,
 ) -> list[str]:
     """Train and measure what the run of `setup` does not have yet of a plan.
 
@@ -131,6 +132,7 @@ def brought_up_to_date(
         repeats: how often every proxy is measured, 1 or 2.
         progress: hears of every result.
         scored: whether the caller scores the run when it is done: the time left then counts it.
+        failed_only: nothing is done but what has failed, with `retry_failed`.
 
     Returns:
         What could not be done, in words.
@@ -141,6 +143,7 @@ def brought_up_to_date(
     from gapbench.runs.identity import identity_in
     from gapbench.runs.known import META, kept, known_in
     from gapbench.runs.lock import sole_driver
+    from gapbench.runs.session import ASKED, asked
     from gapbench.runs.store import Store
 
     check_folder(setup.run)
@@ -149,6 +152,9 @@ def brought_up_to_date(
         _same_protocol(store, setup.run)
         shown = progress or Silent()
         cells = _part(store, suite, plan, shard, setup.run, shown)[:limit]
+        cells = _troubled(store, plan) if failed_only else cells
+        if not failed_only:
+            store.set_meta(ASKED, asked(cells, requests, repeats, workers))
         own = {cell.key for cell in cells}
         store.set_meta("suite", {"name": suite.name, "version": suite.version, "text": suite.text})
         store.set_meta("plan", [cell.key for cell in plan])
@@ -167,6 +173,7 @@ def brought_up_to_date(
             repeats,
             others=[cell for cell in plan if cell.key not in own],
             afterwards=scoring.predicted if scoring is not None else lambda: 0.0,
+            failed_only=failed_only,
         )
         try:
             outcome = driver.bring_up_to_date(workers)
@@ -215,6 +222,14 @@ def _part(
     if chosen is not None and shard is None:
         shown.message(f"{folder} holds the part {chosen.text} of its suite: only that is worked on.")
     return cells
+
+
+def _troubled(store: Any, plan: Sequence[Cell]) -> list[Cell]:
+    """The cells of a plan on which something failed."""
+    from gapbench.runs.session import troubled
+
+    failed = troubled(store)
+    return [cell for cell in plan if cell.key in failed]
 
 
 def _holds_other_things(folder: Path) -> bool:

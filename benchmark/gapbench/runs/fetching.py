@@ -31,7 +31,7 @@ PARTIAL, ORIGIN = "partial", "origin.json"
 
 
 @dataclass
-class Stream:
+class ByteStream:
     """Bytes of a file from `start` on; `size` of the whole and a `tag` of its version, where they are known."""
 
     start: int
@@ -44,10 +44,10 @@ class Broken(Exception):
     """A connection that may be tried again."""
 
 
-class Source(Protocol):
+class RemoteFile(Protocol):
     """Where a file is to be had."""
 
-    def open(self, start: int, tag: str) -> Stream:
+    def open(self, start: int, tag: str) -> ByteStream:
         """The file from `start` on, if it has this tag and that is possible; else from its beginning."""
 
 
@@ -57,8 +57,8 @@ class HttpSource:
     def __init__(self, address: str):
         self.address = address
 
-    def open(self, start: int, tag: str) -> Stream:
-        """See `Source`."""
+    def open(self, start: int, tag: str) -> ByteStream:
+        """See `RemoteFile`."""
         headers = {"Accept-Encoding": "identity", "User-Agent": "gapbench"}
         if start and tag:
             headers |= {"Range": f"bytes={start}-", "If-Range": tag}
@@ -86,7 +86,7 @@ class HttpSource:
             )
             begins, size = int(place.partition("-")[0]), whole
         total = int(size) if size is not None and size.isdecimal() else None
-        return Stream(begins, total, found, _blocks(answer))
+        return ByteStream(begins, total, found, _blocks(answer))
 
 
 class FsspecSource:
@@ -96,8 +96,8 @@ class FsspecSource:
         self.address = address
         self.system, self.path = _file_system(address)
 
-    def open(self, start: int, tag: str) -> Stream:
-        """See `Source`."""
+    def open(self, start: int, tag: str) -> ByteStream:
+        """See `RemoteFile`."""
         try:
             info: dict[str, Any] = self.system.info(self.path)
             found = json.dumps(
@@ -112,7 +112,7 @@ class FsspecSource:
             raise
         except Exception as error:  # every file system has its own
             raise Broken(f"{type(error).__name__}: {error}") from None
-        return Stream(start, info.get("size"), found, _blocks(stream))
+        return ByteStream(start, info.get("size"), found, _blocks(stream))
 
 
 def _file_system(address: str) -> tuple[Any, str]:
@@ -148,7 +148,7 @@ def _blocks(stream: Any) -> Iterator[bytes]:
             yield block
 
 
-def download(source: Source, address: str, place: Path, say: Say) -> Path:
+def download(source: RemoteFile, address: str, place: Path, say: Say) -> Path:
     """Bring a file here whole, from where an earlier call ended if it is still the same there.
 
     Args:
@@ -193,7 +193,7 @@ def download(source: Source, address: str, place: Path, say: Say) -> Path:
     )
 
 
-def _begun(source: Source, partial: Path, have: int, tag: str) -> tuple[Stream, int]:
+def _begun(source: RemoteFile, partial: Path, have: int, tag: str) -> tuple[ByteStream, int]:
     """The rest of a file and how much of it is here; what is here of another version is thrown away."""
     stream = source.open(have, tag)
     if stream.start != have or (have and stream.tag != tag):

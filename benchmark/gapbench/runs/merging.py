@@ -17,8 +17,8 @@ from gapbench.runs.known import joined
 from gapbench.runs.lock import sole_driver
 from gapbench.runs.merged_entries import Submissions, submissions_of
 from gapbench.runs.merged_files import Files, files_of
-from gapbench.runs.records import TrainedCell
 from gapbench.runs.run import Run, open_run
+from gapbench.runs.session import ASKED
 from gapbench.runs.staging import appear, staged
 from gapbench.runs.store import Store
 from gapbench.runs.tables import description_of
@@ -142,7 +142,7 @@ def _merged(sources: _Sources, stage: Path, target: Path, exists: bool) -> Merge
         shared, left_out = _gather(gathered, sources)
         gathered.set_meta("format", sources.metas[0]["format"])
         cells, measurements = gathered.cells(), len(gathered.statuses("measurements"))
-        metas = _metas(sources, cells, gathered)
+        metas = _metas(sources, gathered, exists)
         folder = target if exists else stage / "run"
         new = _new(target, scratch, metas) if exists else True
         files = sources.files.needed(folder, cells, bool(metas["suite"].get("imported")))
@@ -222,7 +222,7 @@ def _new(target: Path, scratch: Path, metas: Mapping[str, Any]) -> bool:
         return bool(store.missing(scratch)) or any(own.get(name) != value for name, value in metas.items())
 
 
-def _metas(sources: _Sources, cells: Sequence[TrainedCell], gathered: Gathering) -> dict[str, Any]:
+def _metas(sources: _Sources, gathered: Gathering, exists: bool) -> dict[str, Any]:
     """What the merged run says of itself; a value of None is one that it must not have."""
     found: dict[str, Any] = {}
     for metas in sources.metas:
@@ -244,6 +244,7 @@ def _metas(sources: _Sources, cells: Sequence[TrainedCell], gathered: Gathering)
     if sources.submissions.stored:
         found["submissions"] = sources.submissions.stored
     found[SHARD] = None
+    found[ASKED] = sources.metas[0].get(ASKED) if exists else None  # of calls on this run, not on its parts
     for name, value in found.items():
         if value is not None:
             gathered.set_meta(name, value)

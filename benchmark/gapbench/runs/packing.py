@@ -47,7 +47,7 @@ Sha256 = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z", description="64 hexadec
 
 
 @dataclass(frozen=True, kw_only=True)
-class Member:
+class PackMember:
     """A file of a pack: its sha256 and size."""
 
     sha256: Sha256
@@ -76,7 +76,7 @@ class Contents:
     networks: int
     planned: int
     made_with: tuple[str, ...] = ()
-    members: Mapping[str, Member] = field(default_factory=dict)
+    members: Mapping[str, PackMember] = field(default_factory=dict)
 
     @property
     def size(self) -> int:
@@ -167,7 +167,7 @@ def packed_files(folder: Path) -> Iterator[tuple[Contents, dict[str, Path]]]:
             if MEMBER.fullmatch(name):
                 files[name] = path
         members = {
-            name: Member(sha256=digest(path), bytes=path.stat().st_size)
+            name: PackMember(sha256=digest(path), bytes=path.stat().st_size)
             for name, path in sorted(files.items())
         }
         for row in sorted(rows, key=lambda row: row.cell):
@@ -176,7 +176,7 @@ def packed_files(folder: Path) -> Iterator[tuple[Contents, dict[str, Path]]]:
             if not path.is_file() or row.weights_sha256 is None:
                 raise GapbenchError(_damaged(folder, path, row.weights_sha256))
             files[name] = path
-            members[name] = Member(sha256=row.weights_sha256, bytes=path.stat().st_size)
+            members[name] = PackMember(sha256=row.weights_sha256, bytes=path.stat().st_size)
         contents = Contents(
             suite=suite["name"],
             version=suite["version"],

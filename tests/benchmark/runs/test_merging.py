@@ -130,7 +130,7 @@ def test_shards_that_are_trained_and_merged_are_the_undivided_run(trained: Path,
     assert {n: v for n, v in after.items() if n != "run.sqlite"} == {
         n: v for n, v in before.items() if n != "run.sqlite"
     }
-    assert len(rows(tmp_path / "whole", "attempts")) == 24  # nothing was begun again
+    assert len(rows(tmp_path / "whole", "attempts")) == 36  # nothing was begun again
 
 
 def test_two_halves_merge_to_the_same_rows_fingerprint_and_board(
