@@ -117,7 +117,7 @@ class _Reader(Store):
         )
 
     def results(self) -> tuple[dict[str, _Cell], list[tuple[Any, ...]]]:
-        """Networks by key; measurements without submissions: key, cell, label, status, reason, seconds, finished."""
+        """Networks by key; measurements but submissions: key, cell, label, status, reason, seconds, finished."""
         cells = {
             row[0]: _Cell(*row[1:])
             for row in self.latest(
