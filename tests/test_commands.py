@@ -26,7 +26,8 @@ ELSEWHERE = {
         "leaderboard/test_board_online.py",
         "publish",
     ),
-    r"pull ": ("leaderboard/test_board_online.py", "pull("),
+    r"pull .*--wandb-project": ("leaderboard/test_board_online.py", "pull("),
+    r"pull (https|hf)://": ("benchmark/runs/test_pulling.py", "pull_pack("),
     r"score pgdl_": ("leaderboard/test_statistics_published.py", "pgdl"),
     r"measure ": ("benchmark/foreign/test_foreign.py", '"measure"'),
     r"import-population ": ("benchmark/foreign/test_importing.py", "import_population"),
@@ -39,6 +40,9 @@ what stands in it. Of the width study the suite is only read."""
 SHORTER = {
     r"run( quick)?$": f"run quick {SHORT}",
     r"run quick --repeats 2$": f"run quick --repeats 2 {SHORT.replace('8', '4')}",
+    r"run quick --shard ": f"run quick --shard 0/40 {SHORT}",
+    r"run standard --shard ": f"run quick --shard 0/40 {SHORT}",
+    r"merge runs/quick-\*": "merge runs/a runs/b --out runs/whole",
     r"run compact --dry-run$": "run quick --dry-run --limit 6 --proxies param_norm",
     r"pilot compact$": "pilot quick --networks 4",
     r"calibrate compact (.*)$": "calibrate runs/quick sharpness_full.radius=0.1 --networks 1",
@@ -104,6 +108,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Path:
     run(short("submit my_proxy.py --run runs/quick"), folder)
     for other in ("a", "b", "colleague"):
         shutil.copytree(folder / "runs/quick", folder / "runs" / other)
+    run("pack runs/quick --out quick.zip", folder)
     entry = next((folder / "runs/quick/entries").glob("*.json"))
     shutil.copy(entry, folder / "entry.json")
     random = np.random.default_rng(0)

@@ -16,6 +16,8 @@ from gapbench_base.version import __version__
 
 COMMANDS = {
     "run": "train, measure, score and build the board of a suite; resumes",
+    "status": "how far a run is: done, running, failed, time left; also while it works",
+    "retry": "train and measure again only what failed in a run",
     "pilot": "train a small part of a suite: what the whole would cost and could decide",
     "calibrate": "radii at which the loss rises as far in every problem and family of a suite",
     "score": "rank statistics of your own table of networks and measures",
@@ -30,11 +32,14 @@ COMMANDS = {
     "list": "list tasks, models, proxies or suites",
     "info": "what is known of a proxy, suite, family or task; versions, devices and data found",
     "fetch": "download CIFAR-10, CIFAR-100, MNIST or SVHN into the data folder, verified",
+    "merge": "make one run of several parts of a suite",
     "board": "rebuild the board of a run, join several runs, show it",
     "plot": "static figures of a board (PNG, SVG)",
     "diff": "what changed between two boards",
     "publish": "mirror a run's board to wandb, online or offline",
-    "pull": "fetch a published population with its weights from wandb",
+    "gc": "remove weight files that no row of a run names, and half-written files",
+    "pack": "make one checksummed archive of a run, with its weights",
+    "pull": "fetch a population with its weights: a pack, or from wandb",
 }
 
 
@@ -72,7 +77,7 @@ def cli() -> None:
     """
 
 
-RESUMING = {"run", "pilot", "calibrate", "submit", "verify", "fetch"}
+RESUMING = {"run", "pilot", "calibrate", "submit", "verify", "fetch", "merge", "pull", "retry"}
 """Commands that keep what is finished and go on from there."""
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from gapbench.population.jobs import Setup
     from gapbench.population.plan import Cell
     from gapbench.population.progress import Progress
+    from gapbench.population.shards import Shard
     from gapbench.runs.scoring_time import ScoringTime
 
 CUDA_WORKERS = 4
@@ -33,6 +34,7 @@ def run(
     data_dir: str | os.PathLike[str] | None = None,
     workers: int | None = None,
     limit: int | None = None,
+    shard: str | None = None,
     proxies: Sequence[str] | None = None,
     retry_failed: bool = False,
     repeats: int = 1,
@@ -45,7 +47,9 @@ def run(
     `suite` may also be the folder of a run, which then is brought up to date with its own suite. The weight files
     of all trained networks are checked, and what is damaged is trained again to the same bytes or is a problem.
 
-    `limit` trains only so many networks, balanced over tasks and families; `proxies` measures only those of
+    `limit` trains only so many networks, balanced over tasks and families. `shard` = "i/n" trains and measures only
+    the i-th (from 0) of n balanced, disjoint parts of the plan, by default in `runs/<suite>-i-of-n`, and the folder
+    remembers it; `gapbench.runs.merging.merge` makes one run of them. `proxies` measures only those of
     the suite's labels or, with default options, of the registered names. `workers` defaults to one process
     per core on a CPU and to 4 on CUDA; 0 works in this process, which is quicker for a few small networks.
     `retry_failed` repeats what has status `failed`. With `repeats` = 2 every proxy is measured a second time,
@@ -70,18 +74,20 @@ def run(
     # a wrong name is said before torch is imported
     if out is not None and Path(out).exists() and not Path(out).is_dir():
         raise GapbenchError(f"--out {out} is a file: give a folder for the run.")
+    part = _shard(shard)
     chosen = suite_in(own, measures=proxies is None) if own is not None else load_suite(os.fspath(suite))
     from gapbench.runs.environment import choose_device
 
     device = choose_device(device)
     check_numbers(limit, workers, repeats, device)
     requests = choose_proxies(chosen, proxies)
-    folder = Path(out if out is not None else Path("runs") / chosen.name)
+    folder = Path(out) if out is not None else default_folder(chosen, part)
     count = worker_count(workers, device)
     setup = setup_of(chosen, folder, device, data_dir, count, _checked_stacks(stacks, device))
     if progress is not None and _holds_other_things(folder):
         progress.message(f"{folder} holds other files, which stay as they are.")
     cells = planned(chosen, setup.data_dir, f"suite {suite}, [measure]")
+    part_of_plan(chosen, cells, part)  # an empty part is said before there is a folder
     problems = brought_up_to_date(
         chosen,
         setup,
@@ -89,6 +95,7 @@ def run(
         requests,
         count,
         limit=limit,
+        shard=part,
         retry_failed=retry_failed,
         repeats=repeats,
         progress=progress,
@@ -105,10 +112,12 @@ def brought_up_to_date(
     workers: int,
     *,
     limit: int | None = None,
+    shard: Shard | None = None,
     retry_failed: bool = False,
     repeats: int = 1,
     progress: Progress | None = None,
     scored: bool = False,
+    failed_only: bool = False,
 ) -> list[str]:
     """Train and measure what the run of `setup` does not have yet of a plan.
 
@@ -119,10 +128,12 @@ def brought_up_to_date(
         requests: what is measured.
         workers: processes; 0 works in this one.
         limit: only so many cells, the first.
+        shard: only this part of them; that which the run remembers if none is given.
         retry_failed: repeat what has failed.
         repeats: how often every proxy is measured, 1 or 2.
         progress: hears of every result.
         scored: whether the caller scores the run when it is done: the time left then counts it.
+        failed_only: nothing is done but what has failed, with `retry_failed`.
 
     Returns:
         What could not be done, in words.
@@ -133,30 +144,37 @@ def brought_up_to_date(
     from gapbench.runs.identity import identity_in
     from gapbench.runs.known import META, kept, known_in
     from gapbench.runs.lock import sole_driver
+    from gapbench.runs.session import ASKED, asked
     from gapbench.runs.store import Store
 
     check_folder(setup.run)
     with sole_driver(setup.run), Store(setup.run) as store:
         _same_suite(store, suite, setup.run)
         _same_protocol(store, setup.run)
+        shown = progress or Silent()
+        cells = _part(store, suite, plan, shard, setup.run, shown)[:limit]
+        cells = _troubled(store, plan) if failed_only else cells
+        if not failed_only:
+            store.set_meta(ASKED, asked(cells, requests, repeats, workers))
+        own = {cell.key for cell in cells}
         store.set_meta("suite", {"name": suite.name, "version": suite.version, "text": suite.text})
         store.set_meta("plan", [cell.key for cell in plan])
         store.set_meta("proxies", _labelled(store, requests))
         store.set_meta(META, kept(suite, requests, known_in(store)))
         store.set_meta(f"environment {time.time():.6f}", environment(setup.device))
-        shown = progress or Silent()
         shown.about(suite.axes)
-        scoring = _scoring(suite, plan[:limit], requests) if scored else None
+        scoring = _scoring(suite, cells, requests) if scored else None
         driver = Driver(
             store,
             setup,
-            plan[:limit],
+            cells,
             requests,
             shown,
             retry_failed,
             repeats,
-            others=plan[limit:] if limit is not None else (),
+            others=[cell for cell in plan if cell.key not in own],
             afterwards=scoring.predicted if scoring is not None else lambda: 0.0,
+            failed_only=failed_only,
         )
         try:
             outcome = driver.bring_up_to_date(workers)
@@ -165,6 +183,54 @@ def brought_up_to_date(
                 scoring.note(Path(setup.run))
         store.set_meta("population", identity_in(store).as_dict())
     return outcome.problems
+
+
+def _shard(text: str | None) -> Shard | None:
+    from gapbench.population.shards import parse_shard
+
+    return None if text is None else parse_shard(text)
+
+
+def default_folder(suite: Suite, shard: Shard | None) -> Path:
+    """Where a run lies that nobody gave a folder: `runs/<suite>`, for a part `runs/<suite>-i-of-n`."""
+    name = suite.name
+    if shard is not None and not shard.whole:
+        name += f"-{shard.index}-of-{shard.count}"
+    return Path("runs") / name
+
+
+def part_of_plan(suite: Suite, plan: Sequence[Cell], shard: Shard | None) -> Sequence[Cell]:
+    """The cells of a part of a plan; siblings stay together where the suite has proxies that need both."""
+    from gapbench.population.shards import part_of
+    from gapbench.proxies.registry import proxy_entry
+
+    if shard is None:
+        return plan
+    return part_of(plan, shard, any("sibling" in proxy_entry(r.proxy).needs for r in suite.proxies))
+
+
+def _part(
+    store: Any, suite: Suite, plan: Sequence[Cell], shard: Shard | None, folder: Path, shown: Progress
+) -> Sequence[Cell]:
+    """The cells that a run is to have, and a note in it of which part they are."""
+    from gapbench.population.shards import META, of_run
+
+    stored = store.meta(META)
+    chosen, remembered = of_run(stored, shard, store.meta("suite") is None, folder)
+    cells = part_of_plan(suite, plan, chosen)
+    if remembered != stored:
+        store.set_meta(META, remembered)
+    if chosen is not None and shard is None:
+        shown.message(f"{folder} holds the part {chosen.text} of its suite: only that is worked on.")
+    return cells
+
+
+def _troubled(store: Any, plan: Sequence[Cell]) -> list[Cell]:
+    """The cells of a plan on which something failed."""
+    from gapbench.runs.session import troubled
+
+    failed = troubled(store)
+    return [cell for cell in plan if cell.key in failed]
 
 
 def _holds_other_things(folder: Path) -> bool:

@@ -24,14 +24,14 @@ def write_atomically(path: Path, content: str | bytes) -> Path:
             os.fsync(file.fileno())
         os.chmod(name, 0o666 & ~_umask())
         os.replace(name, path)
-        _flush_folder(path.parent)
+        flush_folder(path.parent)
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
     return path
 
 
-def _flush_folder(folder: Path) -> None:
+def flush_folder(folder: Path) -> None:
     """Bring the renaming itself to the disk."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:

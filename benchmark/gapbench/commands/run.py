@@ -16,11 +16,20 @@ if TYPE_CHECKING:
 
 @click.command("run")
 @click.argument("suite", default="quick", shell_complete=suites)
-@click.option("--out", type=click.Path(path_type=Path), help="Folder of the run (default: runs/SUITE).")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    help="Folder of the run (default: runs/SUITE, or runs/SUITE-i-of-n).",
+)
 @click.option("--data", "data_dir", type=click.Path(path_type=Path), help="Data folder (or GAPBENCH_DATA).")
 @click.option("--device", default="auto", type=click.Choice(["auto", "cpu", "cuda"]), show_default=True)
 @click.option("--workers", type=click.IntRange(min=1), help="Processes (default: one per core; 4 on CUDA).")
 @click.option("--limit", type=click.IntRange(min=1), help="Only so many networks, balanced over tasks.")
+@click.option(
+    "--shard",
+    metavar="I/N",
+    help="Only part I (from 0) of N, for job arrays; gapbench merge makes one run of the parts.",
+)
 @click.option(
     "--proxies", shell_complete=proxies, help=f"Only these proxies, separated by commas; {PROXY_GROUPS}."
 )
@@ -51,6 +60,7 @@ def run_command(
     device: str,
     workers: int | None,
     limit: int | None,
+    shard: str | None,
     proxies: str | None,
     retry_failed: bool,
     repeats: int,
@@ -80,6 +90,7 @@ def run_command(
                 data_dir=data_dir,
                 workers=workers,
                 limit=limit,
+                shard=shard,
                 proxies=names,
                 repeats=repeats,
                 stacks=stacks,
@@ -95,6 +106,7 @@ def run_command(
             data_dir=data_dir,
             workers=workers,
             limit=limit,
+            shard=shard,
             proxies=names,
             retry_failed=retry_failed,
             repeats=repeats,

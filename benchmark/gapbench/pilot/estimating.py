@@ -28,7 +28,16 @@ from gapbench.pilot.costs import (
 from gapbench.pilot.report import aligned, family_rows, number, size
 from gapbench.population.facts import facts_source
 from gapbench.population.plan import Cell
-from gapbench.running import brought_up_to_date, choose_proxies, planned, setup_of, worker_count
+from gapbench.population.shards import parse_shard
+from gapbench.running import (
+    brought_up_to_date,
+    choose_proxies,
+    default_folder,
+    part_of_plan,
+    planned,
+    setup_of,
+    worker_count,
+)
 from gapbench.runs.environment import choose_device
 from gapbench.runs.folder import run_folder, suite_in
 from gapbench.runs.store import Store
@@ -101,6 +110,7 @@ def estimate(
     data_dir: str | os.PathLike[str] | None = None,
     workers: int | None = None,
     limit: int | None = None,
+    shard: str | None = None,
     proxies: Sequence[str] | None = None,
     repeats: int = 1,
     stacks: str | None = None,
@@ -119,6 +129,7 @@ def estimate(
         data_dir: as there.
         workers: as there.
         limit: as there.
+        shard: as there.
         proxies: as there.
         repeats: as there.
         stacks: as there.
@@ -133,14 +144,16 @@ def estimate(
     """
     own = run_folder(suite)
     chosen = suite_in(own) if own is not None else load_suite(os.fspath(suite))
-    folder = Path(out if out is not None else own if own is not None else Path("runs") / chosen.name)
+    part = None if shard is None else parse_shard(shard)
+    folder = Path(out if out is not None else own if own is not None else default_folder(chosen, part))
     device = choose_device(device)
     count = worker_count(workers, device)
     requests = choose_proxies(chosen, proxies)
     with tempfile.TemporaryDirectory(prefix="gapbench-dry-run-") as trial:
         kind = stacks or ("any" if device == "cuda" else "exact")
         setup = setup_of(chosen, Path(trial) / chosen.name, device, data_dir, count, kind)
-        plan = planned(chosen, setup.data_dir, f"suite {suite}, [measure]")[:limit]
+        plan = planned(chosen, setup.data_dir, f"suite {suite}, [measure]")
+        plan = list(part_of_plan(chosen, plan, part))[:limit]
         wanted = {cell.key: cell for cell in plan}
         known, trained, done = _known(folder, wanted, {request.label for request in requests}, repeats)
         left = [cell for cell in plan if cell.key not in done]

@@ -89,11 +89,13 @@ class Driver:
         repeats: int = 1,
         others: Sequence[Cell] = (),
         afterwards: Callable[[], float] = lambda: 0.0,
+        failed_only: bool = False,
     ):
         """What is done where, and who hears of it.
 
         `afterwards` says what the caller will need when all is done, in seconds. `others` are not trained or
-        measured now, but their weight files are checked where they have some.
+        measured now, but their weight files are checked where they have some. With `failed_only` nothing is
+        measured that was never tried, but on networks that are trained now.
         """
         self.store, self.setup, self.progress = store, setup, progress
         self.cells = {cell.key: cell for cell in cells}
@@ -102,6 +104,7 @@ class Driver:
         self.retry_failed = retry_failed
         self.repeats = repeats
         self.afterwards = afterwards
+        self.failed_only = failed_only
         self.outcome = Outcome()
         self.deaths: Counter[str] = Counter()
         self.measuring: dict[str, str] = {}  # cell -> measurement under way
@@ -144,6 +147,9 @@ class Driver:
         }
         done = {key for key, status in trained.items() if not self._redo(status)}
         self.finished = {key for key, status in measured.items() if not self._redo(status)}
+        if self.failed_only:
+            never = [entry[0] for key in done for entry in wanted.get(key, ()) if entry[0] not in measured]
+            self.finished.update(never)
         self.rows = {row.cell: row for row in self.store.cells()}
         self.stacks = Stacks(self.setup, self.cells.values(), self.store.meta(DECISIONS) or {})
         counts = {key: len(entries) for key, entries in wanted.items()}
@@ -216,6 +222,10 @@ class Driver:
             self.pool.queue.appendleft(job)  # finish a network before the next begins
 
     def _handle(self, event: WorkerEvent) -> None:
+        if event.kind == "training":  # nothing is done by that
+            for key in event.value:
+                self.store.begun(key, event.worker)
+            return
         now = time.monotonic()
         if event.kind != WAITING:
             self.left.heard(event.worker, now)

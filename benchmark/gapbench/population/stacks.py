@@ -47,8 +47,8 @@ class Decision:
     stack_seconds: float | None = None
 
 
-def architecture_of(cell: Cell, setup: Setup) -> str:
-    """What all cells that one decision is for have in common, as JSON text: how they are trained, and where."""
+def kind_of(cell: Cell) -> list[object]:
+    """What networks that could be trained together have in common, as plain JSON values."""
     configuration = cell.configuration
     options = {name: value for name, value in configuration.task_options if name not in OWN_OPTIONS}
     training, defaults = configuration.training, Hyperparameters()
@@ -56,9 +56,13 @@ def architecture_of(cell: Cell, setup: Setup) -> str:
     for name in SHARED_LATER:
         if getattr(training, name) != getattr(defaults, name):
             shared[name] = getattr(training, name)
+    return [configuration.task, options, configuration.family, configuration.width, shared]
+
+
+def architecture_of(cell: Cell, setup: Setup) -> str:
+    """What all cells that one decision is for have in common, as JSON text: how they are trained, and where."""
     place = [setup.device, setup.arithmetic, setup.stacks]
-    common = [configuration.task, options, configuration.family, configuration.width, shared, place]
-    return json.dumps(common, sort_keys=True)
+    return json.dumps([*kind_of(cell), place], sort_keys=True)
 
 
 class Stacks:

@@ -68,6 +68,8 @@ def _end_with_parent(parent: int) -> None:
 
 def work(setup: Setup, job: Job, send: Callable[[str, object], None]) -> None:
     """Do a job and send what comes of it; the last message says that it is done."""
+    if isinstance(job, TrainJob | StackJob) and (begun := _begun(job)):
+        send("training", begun)
     if isinstance(job, TrainJob):
         send("trained", train_cell(setup, job))
     elif isinstance(job, StackJob):
@@ -82,6 +84,13 @@ def work(setup: Setup, job: Job, send: Callable[[str, object], None]) -> None:
     else:
         measure_cell(setup, job, send)
         send("measured", job.cell)
+
+
+def _begun(job: TrainJob | StackJob) -> tuple[str, ...]:
+    """The cells that a job trains, without those whose weights it restores."""
+    members = (job,) if isinstance(job, TrainJob) else job.members
+    wanted = (job.cell,) if isinstance(job, TrainJob) else job.wanted
+    return tuple(own.cell for own in members if own.cell in wanted and own.restore is None)
 
 
 def measure_cell(setup: Setup, job: MeasureJob, send: Callable[[str, object], None]) -> None:

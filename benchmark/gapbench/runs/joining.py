@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gapbench.runs.entry import Entry
+from gapbench.runs.fitting import by_label, same_data, same_generations, same_suite, suite_text
 from gapbench.runs.known import joined
 from gapbench.runs.records import TrainedCell, checksums_of
 from gapbench_base.errors import GapbenchError
@@ -38,34 +38,21 @@ def join(runs: Sequence[str | os.PathLike[str]], entries: Sequence[str | os.Path
 
     folders = [Path(folder) for folder in runs]
     records = [_records(folder) for folder in folders]
-    if len({_suite_text(folder) for folder in folders}) == 1:
-        _same_data(folders, records)
+    if len({suite_text(folder) for folder in folders}) == 1:
+        same_data(folders, records)
     opened = [open_run(folder) for folder in folders]
     first = opened[0]
     for run in opened[1:]:
-        _same_suite(first, run)
+        same_suite(first, run)
     owner = _owners(opened, records)
-    requests = _by_label(opened)
-    _same_generations(opened)
+    requests = by_label(opened)
+    same_generations(opened)
     rows = {cell: records[number][cell] for cell, number in owner.items()}
     submitted = _entries(opened, entries, set(requests), rows)
     result = _joined(opened, owner, tuple(requests.values()), submitted, out)
     identity = identity_of(first.suite.text, result.cells, rows.values(), _environments(opened))
     checksums = checksums_of(rows.values())
     return replace(result, identity=identity, checksums=checksums)
-
-
-def _same_suite(first: Run, other: Run) -> None:
-    one, two = first.suite, other.suite
-    if (one.name, one.version, one.text, one.axes) == (two.name, two.version, two.text, two.axes):
-        return
-    what = (
-        f"{first.folder} is a run of {one.name} version {one.version}, {other.folder} of {two.name} version "
-        f"{two.version}"
-        if (one.name, one.version) != (two.name, two.version)
-        else f"{first.folder} and {other.folder} are runs of different texts of {one.name} version {one.version}"
-    )
-    raise GapbenchError(f"Only runs of one suite can share a board: {what}.")
 
 
 def _records(folder: Path) -> dict[str, TrainedCell]:
@@ -83,40 +70,6 @@ def _environments(runs: Sequence[Run]) -> list[dict[str, object]]:
         with Store(run.folder, readonly=True) as store:
             found += store.environments()
     return found
-
-
-def _suite_text(folder: Path) -> str | None:
-    from gapbench.runs.store import Store
-
-    with Store(folder, readonly=True) as store:
-        stored = store.meta("suite")
-    return stored.get("text") if isinstance(stored, dict) else None
-
-
-def _same_data(folders: Sequence[Path], records: Sequence[dict[str, TrainedCell]]) -> None:
-    """One fingerprint and protocol for each task and its options, over all runs."""
-    seen: dict[str, tuple[str, Path]] = {}
-    for place, rows in zip(folders, records):
-        for row in rows.values():
-            try:
-                description = json.loads(row.description)
-            except ValueError:  # said when the run is opened
-                continue
-            task = description.get("task") if isinstance(description, dict) else None
-            if not isinstance(task, dict):
-                continue
-            key = json.dumps([task.get("name"), task.get("options")], sort_keys=True)
-            state = json.dumps(
-                [task.get("fingerprint"), task.get("version"), description.get("protocol")], sort_keys=True
-            )
-            known, folder = seen.setdefault(key, (state, place))
-            if known != state:
-                what = ("data (fingerprint)", "version of the task", "protocol of training")
-                differing = [n for n, a, b in zip(what, json.loads(known), json.loads(state)) if a != b]
-                raise GapbenchError(
-                    f"{place} and {folder} cannot share a board: {task.get('name')} has another "
-                    f"{' and another '.join(differing)} in one than in the other."
-                )
 
 
 def _owners(runs: Sequence[Run], records: Sequence[dict[str, TrainedCell]]) -> dict[str, int]:
@@ -141,35 +94,6 @@ def _owners(runs: Sequence[Run], records: Sequence[dict[str, TrainedCell]]) -> d
                     "to the other: give the runs boards of their own, and compare them with `gapbench diff`."
                 )
     return owner
-
-
-def _by_label(runs: Sequence[Run]) -> dict[str, object]:
-    found: dict[str, object] = {}
-    for run in runs:
-        for request in run.proxies:
-            if found.setdefault(request.label, request) != request:
-                raise GapbenchError(
-                    f"The label {request.label!r} stands for other options in {run.folder} than in another run."
-                )
-    return found
-
-
-def _same_generations(runs: Sequence[Run]) -> None:
-    """One version and protocol of each proxy over all runs: values of two are never ranked together."""
-    from gapbench.runs.store import Store
-    from gapbench.runs.tables import generations
-
-    seen: dict[str, tuple[str, Path]] = {}
-    for run in runs:
-        with Store(run.folder, readonly=True) as store:
-            own = generations(store, run.cells)
-        for label, generation in own.items():
-            known, folder = seen.setdefault(label, (generation, run.folder))
-            if known != generation:
-                raise GapbenchError(
-                    f"{label} was measured with another version or other options in {run.folder} than in {folder}: "
-                    "run both with one version of gapbench first."
-                )
 
 
 def _entries(
@@ -253,4 +177,5 @@ def _joined(
         entries=entries,
         sources=tuple(run.folder for run in runs),
         known=joined([run.known for run in runs]),
+        shard=None,
     )

@@ -29,6 +29,7 @@ class Run:
     `population`, `measurements`: see `gapbench.runs.tables`. `cells` is the plan: the keys of all its networks.
     `entries` are the submitted proxies (`gapbench.runs.entries`). `sources` are the folders of runs that
     were joined (`gapbench.runs.joining`), none for a run as it is. `identity` says which population this is.
+    `shard` is the part of the suite that the run was made for, such as `0/2`; None for the whole.
     """
 
     folder: Path
@@ -43,6 +44,7 @@ class Run:
     sources: tuple[Path, ...] = ()
     checksums: Mapping[str, str | None] = field(default_factory=dict, repr=False)
     known: Known = field(default_factory=Known, repr=False)
+    shard: str | None = None
 
     def __repr__(self) -> str:
         """What it is of, how much of it, in one line."""
@@ -234,9 +236,12 @@ class Run:
 
         notes = []
         if not self.identity.complete:
+            how = "The same `gapbench run` without --limit trains the others."
+            if self.shard is not None:
+                how = f"This is the part {self.shard} of it; `gapbench merge` makes one run of all parts."
             notes.append(
                 f"Incomplete: {self.identity.networks} of the suite's {self.identity.planned} networks have been "
-                "trained. The same `gapbench run` without --limit trains the others."
+                f"trained. {how}"
             )
         if missing := self.known.estimators_missing():
             notes.append(f"Not scored by the estimators of {', '.join(missing)}: not installed.")
@@ -310,6 +315,7 @@ def open_run(
             entries=tuple(entries),
             checksums=checksums_of(store.cells()),
             known=known,
+            shard=store.meta("shard"),
         )
 
 

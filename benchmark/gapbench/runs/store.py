@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 import msgspec
 
@@ -108,7 +108,9 @@ class Store:
             if readonly:
                 self._db = sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=ro", uri=True)
             else:
-                self._db = sqlite3.connect(self.path, isolation_level=None)
+                # as an address, so that others can be attached
+                address = f"{self.path.absolute().as_uri()}?mode=rwc"
+                self._db = sqlite3.connect(address, uri=True, isolation_level=None)
                 self._db.execute("PRAGMA journal_mode=WAL")
                 self._db.execute("PRAGMA synchronous=FULL")
                 self._db.executescript(SCHEMA)
@@ -125,7 +127,7 @@ class Store:
                 f"{self.path} has format {written}, this version of gapbench reads format {FORMAT}."
             )
 
-    def __enter__(self) -> Store:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
