@@ -12,7 +12,7 @@ from gapbench_base.errors import GapbenchError
 
 if TYPE_CHECKING:
     from gapbench.runs.run import Run
-    from gapbench.suites.suite import ProxyRequest
+    from gapbench.suites.requests import ProxyRequest
 
 
 def same_suite(first: Run, other: Run) -> None:

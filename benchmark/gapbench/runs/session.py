@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from gapbench.runs.store import Store
 
 if TYPE_CHECKING:
-    from gapbench.suites.suite import ProxyRequest
+    from gapbench.suites.requests import ProxyRequest
 
 ASKED = "asked"
 """Its name in the run's database."""
