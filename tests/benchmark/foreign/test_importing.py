@@ -15,6 +15,11 @@ from gapbench.cli import cli
 from gapbench.foreign.importing import import_population
 from gapbench.foreign.table import half_unit
 from gapbench.foreign.train_errors import allowance
+from gapbench.population.stored import open_population
+from gapbench.runs.merging import merge
+from gapbench.runs.packing import pack
+from gapbench.runs.pulling import pull_pack
+from gapbench.runs.run import open_run
 from gapbench_leaderboard.scores import TableError
 
 NETS = """
@@ -363,3 +368,15 @@ def test_coverage_and_convergence_reach_tables_and_the_command(place, monkeypatc
     rows = json.loads(CliRunner().invoke(cli, [*arguments, "--json"]).stdout)
     assert [row["coverage"] for row in rows] == ["partly covered: 2 operations", None]
     assert [row["converged"] for row in rows] == [False, None]
+
+
+def test_an_imported_population_is_merged_and_packed_without_weights_and_takes_no_submissions(place):
+    found = bring(place)
+    merge([place / "run"], place / "merged")
+    pull_pack(pack(place / "merged", place / "pack.zip").path, place / "pulled")
+    for name in ("merged", "pulled"):
+        again = open_run(place / name)
+        assert again.identity == found.identity
+        assert again.measurements.equals(found.measurements)
+        with pytest.raises(GapbenchError, match=r"is an imported population: .* takes no submissions"):
+            open_population(place / name)
