@@ -21,7 +21,7 @@ from gapbench.proxies.registry import CATALOGUE, checked_options, list_proxies, 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 VALUES, PICTURES = DOCS / "proxies_population.csv", DOCS / "pictures" / "proxies"
 TASK, FAMILY = "digits_rotations", "plain/cnn"
-MOST = 30
+MOST = 16
 """Networks that are measured."""
 COLOURS = ("#3b7dd8", "#d98a1e", "#2f9e6e", "#b0559f", "#7a7a7a")
 """Of widths; with the grey of the axes they can be seen on light and dark pages."""
