@@ -262,6 +262,10 @@ def page() -> str:
         "one, and in which suites it is. As functions they are in "
         "[`gapbench.measures`](api.md#proxies-as-functions).",
         "",
+        "The small plots show each proxy against width and against the gap on 16 networks of `quick` "
+        "(`plain/cnn` on rotated digits, one problem; colours are widths; drawn by `scripts/proxies_plots.py`): what "
+        "its values look like, not how it ranks.",
+        "",
         "Costs: " + "; ".join(f"*{cost}*: {meaning}" for cost, meaning in COSTS.items()) + ".",
         "",
         *_contents(names),
