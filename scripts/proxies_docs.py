@@ -263,8 +263,8 @@ def page() -> str:
         "[`gapbench.measures`](api.md#proxies-as-functions).",
         "",
         "The small plots show each proxy against width and against the gap on 16 networks of `quick` "
-        "(`plain/cnn` on rotated digits, one problem; colours are widths; drawn by `scripts/proxies_plots.py`): what "
-        "its values look like, not how it ranks.",
+        "(`plain/cnn` on rotated digits, one problem; colours are widths; drawn by `scripts/proxies_plots.py`): "
+        "what its values look like, not how it ranks.",
         "",
         "Costs: " + "; ".join(f"*{cost}*: {meaning}" for cost, meaning in COSTS.items()) + ".",
         "",
