@@ -29,9 +29,12 @@ PROXIES = 3
 """Proxies of the trial."""
 OF_EACH = 0.09
 """What a further proxy costs, of what these three cost (`performance/scoring_time.py`, in `compact`)."""
-GROWTH = 0.57
-"""The power of the number of networks by which scoring grows, up to a thousand (likewise)."""
-TYPICAL = 3.0
+GROWTH = 0.4
+"""The power of the number of networks by which scoring grows: between the 0.3 of `quick` from 24 networks to 368
+and the 0.57 of `compact` from 60 to 480 (likewise)."""
+BESIDES = 1.45
+"""What a run's own scoring takes, of a trial with the same networks: it has test examples as well."""
+TYPICAL = 2.2
 """Seconds of the trial, as long as it has not ended."""
 REST = 1.2
 """Scoring with what comes after it (what the population can decide, the files), of scoring alone."""
@@ -180,7 +183,7 @@ class ScoringTime:
         self._known = known
         tried = list(networks[:TRIED])
         grown = _growth(len(networks), proxies) / _growth(len(tried), PROXIES)
-        self._times: float = grown * targets * REST
+        self._times: float = grown * targets * BESIDES * REST
         self._grown = _growth(len(networks), proxies) * REST
         self._once, self._tried = TYPICAL, False
         arguments = (tried, tuple(axes))

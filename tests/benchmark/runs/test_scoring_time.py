@@ -54,7 +54,7 @@ def test_a_prediction_begins_when_it_is_asked_for_and_grows_with_targets_network
         assert prediction._thread.ident is None
         prediction.predicted()
         prediction.wait()
-        return prediction.predicted() / module.REST
+        return prediction.predicted() / (module.BESIDES * module.REST)
 
     assert predicted(30, 3, 1) == pytest.approx(2.0)
     assert predicted(30, 3, 3) == pytest.approx(6.0)
@@ -120,4 +120,4 @@ def test_a_trial_that_fails_leaves_what_is_typical(monkeypatch):
     prediction = ScoringTime([{"cell": "a", "task": "t", "family": "f", "width": 1.0}], ("width",), 3, 1)
     prediction.predicted()
     prediction.wait()
-    assert prediction.predicted() == pytest.approx(module.TYPICAL * module.REST)
+    assert prediction.predicted() == pytest.approx(module.TYPICAL * module.BESIDES * module.REST)
