@@ -73,6 +73,7 @@ def measure(run: Path) -> None:
     from gapbench.population.network import handover_of
     from gapbench.population.stored import open_population
     from gapbench.proxies.measuring import make_context, measure_in
+    from gapbench_base.seeds import named_seed
 
     torch.set_num_threads(1)
     population = open_population(run)
@@ -105,7 +106,7 @@ def measure(run: Path) -> None:
         row |= {"width": member.configuration.width, "gap": float(outcomes.loc[member.key, "gap"])}
         for name in names:
             entry = proxy_entry(name)
-            found = measure_in(context, entry, checked_options(entry, {}), 0)
+            found = measure_in(context, entry, checked_options(entry, {}), named_seed("plots", member.key))
             if found.value is not None and math.isfinite(found.value):
                 row[column_of(name)] = found.value
         table[member.key] = row
