@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import secrets
 import tomllib
 from typing import Any
@@ -40,6 +41,11 @@ def fresh_suite(suite: Suite) -> str:
         else:
             options = grid.setdefault("task_options", {})
             options["data_seed"] = new(("data", options.get("data_seed", 0)))
+    for calibration in table.get("measure", {}).get("calibration", ()):
+        on = calibration.get("on", {})
+        if "data_seed" in on:
+            old = on["data_seed"]
+            on["data_seed"] = [new(("data", seed)) for seed in (old if isinstance(old, list) else [old])]
     table["name"] = f"{suite.name}-fresh"
     text = toml_text(table)
     parse_suite(text, "with fresh seeds")
@@ -48,18 +54,21 @@ def fresh_suite(suite: Suite) -> str:
 
 def toml_text(table: dict[str, Any]) -> str:
     """TOML of a suite's table: plain values first, then tables, then the grids."""
-    lines = [f"{key} = {toml_value(value)}" for key, value in table.items() if not _nested(value)]
+    lines = [_assigned(key, value) for key, value in table.items() if not _nested(value)]
     for key, value in table.items():
         if isinstance(value, dict):
-            lines += ["", f"[{key}]", *(f"{name} = {toml_value(content)}" for name, content in value.items())]
+            lines += ["", f"[{key}]", *(_assigned(name, content) for name, content in value.items())]
     for grid in table["grid"]:
         lines += ["", "[[grid]]"]
-        lines += [f"{name} = {toml_value(content)}" for name, content in grid.items() if name != "axes"]
-        lines += [
-            "[grid.axes]",
-            *(f"{name} = {toml_value(content)}" for name, content in grid["axes"].items()),
-        ]
+        lines += [_assigned(name, content) for name, content in grid.items() if name != "axes"]
+        lines += ["[grid.axes]", *(_assigned(name, content) for name, content in grid["axes"].items())]
     return "\n".join(lines) + "\n"
+
+
+def _assigned(name: str, value: object) -> str:
+    """A key, quoted where it has to be, with its value."""
+    key = name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name)
+    return f"{key} = {toml_value(value)}"
 
 
 def _nested(value: object) -> bool:
@@ -69,7 +78,7 @@ def _nested(value: object) -> bool:
 def toml_value(value: object) -> str:
     """A value as TOML on one line, tables inline."""
     if isinstance(value, dict):
-        return "{ " + ", ".join(f"{name} = {toml_value(content)}" for name, content in value.items()) + " }"
+        return "{ " + ", ".join(_assigned(name, content) for name, content in value.items()) + " }"
     if isinstance(value, list | tuple):
         return "[" + ", ".join(toml_value(content) for content in value) + "]"
     if isinstance(value, str):

@@ -16,6 +16,7 @@ import pytest
 import gapbench
 from benchmark.conftest import WALLS, needs_sandbox
 from benchmark.sandbox.adversaries import ADVERSARIES, BENIGN
+from benchmark.tiny_suite import TINY
 from gapbench import GapbenchError
 from gapbench.proxies.results import Measurement
 from gapbench.runs.comparing import compare, outcome_of
@@ -379,13 +380,39 @@ def test_a_fresh_suite_has_the_same_grid_and_other_seeds(name):
     assert (fresh.samples, fresh.loss) == (suite.samples, suite.loss)
 
 
+def test_calibrations_of_data_seeds_are_those_of_the_new_ones():
+    text = TINY.replace("seed = [0, 1]", "seed = [0]\ndata_seed = [5, 6]").replace(
+        "[[grid]]",
+        """[[measure.calibration]]
+on = { data_seed = 5 }
+set = { mine = 0.1 }
+[[measure.calibration]]
+on = { data_seed = [6] }
+set = { mine = 0.3 }
+[[grid]]""",
+        1,
+    )
+    suite = parse_suite(text.replace("radius = 0.2", 'radius = "mine"'), "t")
+    fresh = parse_suite(fresh_suite(suite), "fresh")
+
+    def radii(of):
+        return [dict(r.on(c).options)["radius"] for c in of.configurations for r in of.proxies if r.named]
+
+    assert radii(fresh) == radii(suite)
+    assert sorted(radii(suite)) == [0.1] * 6 + [0.3] * 6
+
+
 def test_toml_text_is_read_back_as_it_was():
     import tomllib
 
     table = {
         "name": "a",
         "summary": 'with "quotes" and \\ and é\n',
-        "measure": {"samples": 3, "proxies": ["x", {"proxy": "y", "radius": 0.5, "on": True}]},
+        "measure": {
+            "samples": 3,
+            "proxies": ["x", {"proxy": "y", "radius": 0.5, "on": True}],
+            "calibration": [{"on": {"task": "t"}, "set": {"rise 0.1": 0.5, 'a "b"': 1}}],
+        },
         "grid": [{"task": "t", "task_options": {"shape": [1, 2]}, "axes": {"width": [0.5, 1], "seed": [1]}}],
     }
     assert tomllib.loads(toml_text(table)) == table
