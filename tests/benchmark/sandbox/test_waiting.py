@@ -21,7 +21,7 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells how long a process waits"),
 ]
-OTHERS = 3
+OTHERS = 5
 PROXY = b"""
 import time
 import gapbench
@@ -68,9 +68,12 @@ def measured(host, proxy, limits):
 
 def test_what_waits_for_a_processor_is_not_late(crowded, monkeypatch):
     monkeypatch.setattr(sandbox, "MOST_PATIENCE", 100)  # the test's own processes may have to wait, too
-    found = measured(crowded, "busy", Limits(seconds=1.8))
-    assert found.status == "ok", found.reason
-    assert found.seconds > 1.8  # else it never waited, and this shows nothing
+    for _ in range(5):  # the system may let it have the processor at once, which shows nothing
+        found = measured(crowded, "busy", Limits(seconds=1.4))
+        assert found.status == "ok", found.reason
+        if found.seconds > 1.4:
+            return
+    pytest.skip("the other work did not keep it waiting")
 
 
 @pytest.mark.parametrize(("proxy", "seconds"), [("busy", 0.5), ("idle", 1.0)])
