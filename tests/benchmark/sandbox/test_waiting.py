@@ -21,7 +21,7 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells how long a process waits"),
 ]
-OTHERS = 5
+OTHERS = 3
 PROXY = b"""
 import time
 import gapbench
