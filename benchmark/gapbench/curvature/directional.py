@@ -56,7 +56,7 @@ def _at_once(landscape: Landscape, x: Tensor, y: Tensor, direction: Tensor) -> T
             return None
         (each,) = torch.autograd.grad(total, weights, allow_unused=True, materialize_grads=True)
         scale = float(each.abs().sum())
-        agree = abs(float(each.sum()) - float(total)) <= AGREEMENT[landscape.dtype] * scale
+        agree = abs(float(each.detach().sum()) - float(total.detach())) <= AGREEMENT[landscape.dtype] * scale
         return each.detach() if agree else None
 
     with torch.enable_grad(), plain_kernels(landscape.dtype):
