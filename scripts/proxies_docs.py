@@ -23,7 +23,7 @@ from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from gapbench.proxies.registry import CATALOGUE, COSTS, ProxyEntry, checked_options, list_proxies, proxy_entry
+from gapbench.proxies.registry import COSTS, ProxyEntry, built_in, checked_options, proxy_entry
 from gapbench_models import list_models
 
 if TYPE_CHECKING:
@@ -229,12 +229,6 @@ def up_to_date(rows: Iterable[Kind]) -> list[Kind]:
     return [row for row in rows if versions.get(row.proxy) == row.version]
 
 
-def built_in() -> list[str]:
-    """Names of the proxies that come with gapbench."""
-    folder = CATALOGUE.replace(".", "/")
-    return [name for name in list_proxies() if folder in Path(proxy_entry(name).origin).as_posix()]
-
-
 def unmeasured() -> list[str]:
     """Built-in proxies that some family lacks, or the audit."""
     missing = {name for family in list_models() for name in unmeasured_on(family)}
@@ -335,8 +329,8 @@ def _larger_costs() -> list[str]:
     total, gradients = (sum(float(row[key]) for row in rows) for key in ("seconds", "gradients"))
     return [
         f"All {len(rows)} together on a torchvision/resnet18 of width 1/4 (701,466 parameters) and 256 images of "
-        f"32 x 32, in one context, take {total:.0f} processor seconds on one core, {gradients:.0f} gradients of "
-        f"the loss on these images. The {SLOWEST} slowest; what several share is in the row of the first, by name.",
+        f"32 x 32, in one context, take {total:.0f} processor seconds on one core beside other work, "
+        f"{gradients:.0f} gradients of the loss on these images. The {SLOWEST} slowest; what several share is in the row of the first, by name.",
         "",
         "| proxy | seconds | gradients |",
         "|---|---:|---:|",

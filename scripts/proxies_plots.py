@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from gapbench.proxies.registry import CATALOGUE, checked_options, list_proxies, proxy_entry
+from gapbench.proxies.registry import built_in, checked_options, proxy_entry
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 VALUES, PICTURES = DOCS / "proxies_population.csv", DOCS / "pictures" / "proxies"
@@ -37,12 +37,6 @@ Table = dict[str, dict[str, float]]
 def column_of(name: str) -> str:
     """A proxy's column, which says of which version the values are."""
     return f"{name} {proxy_entry(name).version}"
-
-
-def built_in() -> list[str]:
-    """Names of the proxies that come with gapbench."""
-    folder = CATALOGUE.replace(".", "/")
-    return [name for name in list_proxies() if folder in Path(proxy_entry(name).origin).as_posix()]
 
 
 def read() -> Table:
@@ -70,9 +64,9 @@ def measure(run: Path) -> None:
     import torch
 
     from gapbench import open_run
-    from gapbench.population.network import handover_of
+    from gapbench.population.network import context_of, handover_of
     from gapbench.population.stored import open_population
-    from gapbench.proxies.measuring import make_context, measure_in
+    from gapbench.proxies.measuring import measure_in
     from gapbench_base.seeds import named_seed
 
     torch.set_num_threads(1)
@@ -90,18 +84,7 @@ def measure(run: Path) -> None:
     names = [n for n in built_in() if not any(column_of(n) in row for row in known.values())]
     table: Table = {}
     for number, member in enumerate(chosen, 1):
-        given = handover_of(member, population)
-        context = make_context(
-            given.model,
-            given.inputs,
-            given.targets,
-            all_inputs=given.all_inputs,
-            all_targets=given.all_targets,
-            initial=given.initial,
-            loss=given.loss,
-            history=given.history,
-            sibling=given.sibling,
-        )
+        context = context_of(handover_of(member, population))
         row = dict(known.get(member.key, {}))
         row |= {"width": member.configuration.width, "gap": float(outcomes.loc[member.key, "gap"])}
         for name in names:

@@ -97,7 +97,8 @@ def audit_run(
 
 def _measure_of(request: ProxyRequest, given: Handover, seed: int) -> Measure:
     """The measuring of one proxy as a function of the network alone."""
-    from gapbench.proxies.measuring import make_context, measure_in
+    from gapbench.population.network import context_of
+    from gapbench.proxies.measuring import measure_in
     from gapbench.proxies.registry import checked_options, proxy_entry
     from gapbench_base.seeds import named_seed
 
@@ -105,19 +106,7 @@ def _measure_of(request: ProxyRequest, given: Handover, seed: int) -> Measure:
     options = checked_options(entry, dict(request.options))
 
     def measure(network: nn.Module) -> Measurement:
-        context = make_context(
-            network,
-            given.inputs,
-            given.targets,
-            all_inputs=given.all_inputs,
-            all_targets=given.all_targets,
-            initial=given.initial,
-            loss=given.loss,
-            history=given.history,
-            sibling=given.sibling,
-            unlabelled=given.unlabelled,
-        )
-        return measure_in(context, entry, options, named_seed("audit", seed))
+        return measure_in(context_of(given, network), entry, options, named_seed("audit", seed))
 
     return measure
 

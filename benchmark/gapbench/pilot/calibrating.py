@@ -37,8 +37,8 @@ NEAR = 0.02
 """Relative distance from the value at which a search ends."""
 TRIALS = 12
 """After the value is between two numbers."""
-TYPICAL = 10
-"""Trials of a search, for the time left."""
+NOT_FINITE = "finite"
+"""In the reason of a measurement where the loss is not a number: it has risen beyond all bounds."""
 
 
 @dataclass(frozen=True)
@@ -122,6 +122,8 @@ def calibrate(
     Raises:
         GapbenchError: for wrong usage, missing data, or a folder that cannot be used.
     """
+    from gapbench.population.network import context_of, handover_of
+
     if networks < 1:
         raise GapbenchError(f"networks = {networks} must be at least 1.")
     folder = run_folder(suite)
@@ -132,7 +134,7 @@ def calibrate(
     countdown = Countdown(len(groups) * len(aims), say, what="numbers found")
     found = []
     for on, members in groups:
-        contexts = [_context(member, population) for member in members]
+        contexts = [context_of(handover_of(member, population)) for member in members]
         numbers: dict[Aim, tuple[float, float]] = {}
         missing: dict[Aim, str] = {}
         for aim in aims:
@@ -190,23 +192,6 @@ def _groups(population: Population, networks: int) -> list[tuple[dict[str, objec
     return found
 
 
-def _context(member: Member, population: Population) -> Context:
-    from gapbench.population.network import handover_of
-    from gapbench.proxies.measuring import make_context
-
-    given = handover_of(member, population)
-    return make_context(
-        given.model,
-        given.inputs,
-        given.targets,
-        all_inputs=given.all_inputs,
-        all_targets=given.all_targets,
-        initial=given.initial,
-        loss=given.loss,
-        history=given.history,
-    )
-
-
 def _found(aim: Aim, contexts: Sequence[Context], suite: Suite) -> tuple[float, float]:
     """The number, rounded, and the median there."""
     from gapbench.proxies.measuring import measure_in
@@ -220,11 +205,9 @@ def _found(aim: Aim, contexts: Sequence[Context], suite: Suite) -> tuple[float, 
     def median(number: float) -> float:
         options = checked_options(entry, {**own, aim.option: number})
         rows = [measure_in(c, entry, options, named_seed("calibrate", k)) for k, c in enumerate(contexts)]
-        values = [row.value for row in rows if row.value is not None]
-        beyond = [math.inf for row in rows if row.status == "failed"]  # a loss that is not finite there
-        if not values:
-            raise GapbenchError(rows[0].reason)
-        return statistics.median([*values, *beyond])
+        if not all(row.status == "ok" or NOT_FINITE in row.reason for row in rows):
+            raise GapbenchError(next(row.reason for row in rows if row.status != "ok"))
+        return statistics.median(math.inf if row.value is None else row.value for row in rows)
 
     number = solved(median, aim.value, float(start) if isinstance(start, int | float) else 1.0)
     rounded = float(f"{number:.2g}")

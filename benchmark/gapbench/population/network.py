@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -20,6 +21,9 @@ from gapbench_base.seeds import named_seed
 from gapbench_models import build_model
 from gapbench_tasks import Task
 from gapbench_tasks.selection import stratified_subset
+
+if TYPE_CHECKING:
+    from gapbench.proxies.context import Context
 
 
 def untrained(configuration: Configuration, seed: int, task: Task) -> nn.Module:
@@ -116,6 +120,33 @@ def history_of(stored: str | None) -> dict[str, list[float]] | None:
         name: [math.nan if value is None else float(value) for value in column]
         for name, column in columns.items()
     }
+
+
+def context_of(given: Handover, network: nn.Module | None = None) -> Context:
+    """What a proxy sees of a network in this process.
+
+    Args:
+        given: of the network.
+        network: another one in its place, such as a transformed one, which has no checkpoints.
+
+    Returns:
+        A new context.
+    """
+    from gapbench.proxies.measuring import make_context
+
+    return make_context(
+        given.model if network is None else network,
+        given.inputs,
+        given.targets,
+        all_inputs=given.all_inputs,
+        all_targets=given.all_targets,
+        initial=given.initial,
+        loss=given.loss,
+        history=given.history,
+        checkpoints=given.checkpoints if network is None else None,
+        sibling=given.sibling,
+        unlabelled=given.unlabelled,
+    )
 
 
 def handover_of(member: Member, population: Population) -> Handover:

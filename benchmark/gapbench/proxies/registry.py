@@ -7,6 +7,7 @@ import inspect
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, TypeVar
 
 from gapbench_base import plugins
@@ -184,6 +185,12 @@ def list_proxies() -> list[str]:
     """Names of all registered proxies."""
     _load_built_in()
     return sorted(_ENTRIES)
+
+
+def built_in() -> list[str]:
+    """Names of the proxies that come with gapbench, sorted; those of plug-ins and of one's own are left out."""
+    folder = CATALOGUE.replace(".", "/")
+    return [name for name in list_proxies() if folder in Path(proxy_entry(name).origin).as_posix()]
 
 
 def expanded(names: Sequence[str]) -> list[str]:

@@ -30,10 +30,10 @@ PROXIES = 3
 OF_EACH = 0.09
 """What a further proxy costs, of what these three cost (`performance/scoring_time.py`, in `compact`)."""
 GROWTH = 0.4
-"""The power of the number of networks by which scoring grows: between the 0.3 of `quick` from 24 networks to 368
-and the 0.57 of `compact` from 60 to 480 (likewise)."""
+"""The power of the number of networks by which scoring is taken to grow: between what runs of `quick` showed (0.3,
+from 24 networks to 368) and the 0.57 of the tables of `compact` (likewise)."""
 BESIDES = 1.45
-"""What a run's own scoring takes, of a trial with the same networks: it has test examples as well."""
+"""What a run's own scoring is taken to need, of a trial with the same networks: it has test examples as well."""
 TYPICAL = 2.2
 """Seconds of the trial, as long as it has not ended."""
 REST = 1.2
