@@ -3,8 +3,8 @@
     python performance/scoring_time.py [--board leaderboard/results/compact-v3]
 
 Processor time of one target with one thread. Prints the time for each size, and as fitted: the power of the number
-of networks (with 3 proxies), and what a proxy more costs of what 3 cost. `gapbench.runs.scoring_time` has the second,
-and a power between the first and what runs of small suites took.
+of networks (with 3 proxies), and what a proxy more costs of what 3 cost. `gapbench.runs.scoring_time` has the
+second, and a power between the first and what runs of small suites took.
 """
 
 from __future__ import annotations

@@ -330,7 +330,8 @@ def _larger_costs() -> list[str]:
     return [
         f"All {len(rows)} together on a torchvision/resnet18 of width 1/4 (701,466 parameters) and 256 images of "
         f"32 x 32, in one context, take {total:.0f} processor seconds on one core beside other work, "
-        f"{gradients:.0f} gradients of the loss on these images. The {SLOWEST} slowest; what several share is in the row of the first, by name.",
+        f"{gradients:.0f} gradients of the loss on these images. "
+        f"The {SLOWEST} slowest; what several share is in the row of the first, by name.",
         "",
         "| proxy | seconds | gradients |",
         "|---|---:|---:|",
