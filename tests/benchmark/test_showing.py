@@ -42,6 +42,17 @@ def test_each_kind_of_work_has_a_bar_and_only_the_last_a_time(bar):
     assert "measurements" in text.splitlines()[-3]
 
 
+@pytest.mark.parametrize(
+    ("seconds", "left"), [(36.0, "36 s left"), (640.0, "11 min left"), (40_000.0, "11.1 h left")]
+)
+def test_the_time_left_is_read_whole_in_fifty_columns(bar, seconds, left):
+    with bar:
+        bar.progress("networks measured", 368, 368, None)
+        bar.progress("scoring", 24, 100, seconds)
+        bar.bars.refresh()
+    assert left in bar.bars.console.file.getvalue()
+
+
 def test_a_series_of_measurements_is_shown_where_it_can_be(bar):
     assert isinstance(bar, Showing)
     with bar:

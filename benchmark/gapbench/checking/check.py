@@ -45,7 +45,9 @@ POINTS = (
 OTHER_SEEDS = (1, 2, 3)
 LIMITS = Limits(seconds=20.0)
 TYPICAL = 0.15
-"""Seconds that a measurement of a small network takes, until some are made."""
+"""Seconds that a measurement takes, mean over the networks, until some are made."""
+EVERY = 0.02
+"""Seconds that a measurement takes beside what grows with the network."""
 
 
 def check(
@@ -81,7 +83,7 @@ def check(
         preload=("timm.models", "torchvision.models"),
     )
     times = _times(prepared)
-    expected = Expected(times, TYPICAL)
+    expected = Expected(times, TYPICAL, costs=_costs(prepared))
     countdown = Countdown(
         sum(times.values()), say, what="measurements", before=SANDBOX, expected=expected.seconds
     )
@@ -185,3 +187,13 @@ def _audits(bench: Bench, prepared: CheckPopulation) -> Point:
         for line in summary(results).splitlines()
     ]
     return Point("invariances", INFORMATION, "\n".join(lines) or "no network to audit")
+
+
+def _costs(prepared: CheckPopulation) -> dict[str, float]:
+    """What measuring costs beside others: a pass over the data and what every measurement takes."""
+    members = prepared.population.members
+    costs = {member.key: EVERY + prepared.passes[member.key] for member in members}
+    for member in members:  # the widest network of a family is the one that is audited
+        family = member.configuration.family
+        costs[family] = max(costs.get(family, 0.0), costs[member.key])
+    return costs

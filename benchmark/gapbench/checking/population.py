@@ -56,13 +56,14 @@ class CheckPopulation:
     """The population of a check.
 
     Its networks packed (by cell), the modules that define their classes, what the baselines are (label -> cell ->
-    value), and networks to audit.
+    value), the seconds of one pass over a network's data (by cell), and networks to audit.
     """
 
     population: Population
     packed: Mapping[str, bytes]
     modules: tuple[str, ...]
     baselines: Mapping[str, Mapping[str, float]]
+    passes: Mapping[str, float]
     audits: tuple[AuditCase, ...]
 
     def audit_network(self, case: AuditCase) -> bytes:
@@ -169,5 +170,6 @@ def _opened(folder: Path) -> CheckPopulation:
         packed={member.key: (folder / f"{member.key}.packed").read_bytes() for member in members},
         modules=tuple(content["modules"]),
         baselines=content["baselines"],
+        passes=content["passes"],
         audits=tuple(AuditCase(**case) for case in content["audits"]),
     )

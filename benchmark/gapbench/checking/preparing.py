@@ -10,8 +10,9 @@ import json
 import os
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gapbench.checking.population import AUDITED, INDEX, TOLD, AuditCase
 from gapbench.population.network import handover_of
@@ -20,6 +21,9 @@ from gapbench.population.stored import Population, open_population
 from gapbench.runs.records import TrainedCell
 from gapbench.sandbox.handover import Handover
 from gapbench_base.errors import GapbenchError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 WAIT_SECONDS = 180.0
 STRENGTH = 0.5
@@ -58,9 +62,16 @@ def prepare(folder: Path) -> None:
             str(label): {str(k): float(v) for k, v in zip(own["cell"], own["value"])}
             for label, own in rows.groupby("proxy")
         },
+        "passes": _passes(rows, [member.key for member in population.members]),
         "audits": [dataclasses.asdict(case) for case in audits],
     }
     _write(folder / INDEX, json.dumps(content, allow_nan=False).encode())
+
+
+def _passes(rows: pd.DataFrame, cells: Sequence[str]) -> dict[str, float]:
+    """The seconds of a pass over the data, as `train_loss` took; their median where a network has none."""
+    own = rows[rows["proxy"] == "train_loss"].set_index("cell")["seconds"].astype(float)
+    return {cell: float(own.get(cell, own.median())) for cell in cells}
 
 
 def _trained(folder: Path) -> Any:

@@ -10,16 +10,24 @@ from gapbench.sandbox.fleet import Fleet
 from gapbench.sandbox.sandbox import Answer, Session
 
 MOST_ENDS = 3
-PRIOR = 10.0  # networks that what one typically takes counts for
+PRIOR = 10.0  # networks of average cost that what one typically takes counts for
 
 
 class Expected:
-    """How long the measurements ahead take: what the same network took before, else what others took."""
+    """How long the measurements ahead take: what the same network took before, else in proportion to its cost."""
 
-    def __init__(self, times: Mapping[str, int], typical: float, at_once: int = 2):
-        """`times`: how often each network is measured; `at_once`: so many of them."""
+    def __init__(
+        self,
+        times: Mapping[str, int],
+        typical: float,
+        at_once: int = 2,
+        costs: Mapping[str, float] | None = None,
+    ):
+        """`times`: how often each network is measured; `at_once`: so many of them; `costs`: in any unit, of all."""
         self._ahead, self._typical, self._at_once = dict(times), typical, at_once
         self._took: dict[str, float] = {}
+        mean = 1.0 if not costs else sum(costs[name] for name in times) / len(times)
+        self._costs = {name: 1.0 if not costs else costs[name] / mean for name in times}
         self._lock = threading.Lock()
 
     def heard(self, name: str, seconds: float) -> None:
@@ -31,8 +39,11 @@ class Expected:
     def seconds(self) -> float:
         """Until all are done."""
         with self._lock:
-            other = (PRIOR * self._typical + sum(self._took.values())) / (PRIOR + len(self._took))
-            ahead = sum(count * self._took.get(name, other) for name, count in self._ahead.items())
+            known = PRIOR + sum(self._costs[name] for name in self._took)
+            each = (PRIOR * self._typical + sum(self._took.values())) / known
+            ahead = sum(
+                count * self._took.get(name, each * self._costs[name]) for name, count in self._ahead.items()
+            )
             return ahead / self._at_once
 
 

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from gapbench.commands.completing import proxies
-from gapbench.commands.parsing import PROXY_GROUPS
+from gapbench.commands.parsing import PROXY_GROUPS, options_of
+from gapbench.commands.showing import Bar, showing
+from gapbench_base.losses import MSE
 
 if TYPE_CHECKING:
     from gapbench.proxies.results import Measurement
-
-from gapbench.commands.parsing import options_of
-from gapbench_base.losses import MSE
 
 NOTES = ("dtype", "precision", "frozen", "batch")
 """What details say of how a network was measured; all but the first are printed."""
@@ -107,28 +106,38 @@ def measure_command(
 
         split = load_task(task, data, **options_of(task_options)).train
         inputs, targets = split.inputs, split.targets
-    try:
-        found = measurements_of(
-            network,
-            inputs,
-            targets,
-            names,
-            initial=start,
-            samples=samples,
-            loss=loss,
-            seed=seed,
-            forward=None if forward is None else factory_of(forward),
-            frozen="include" if include_frozen else "exclude",
-        )
-    except GapbenchError as error:
-        raise GapbenchError(_of_the_command(str(error))) from error
+    table = _Table(names)
+    with showing(err=as_json) as say:
+        try:
+            found = measurements_of(
+                network,
+                inputs,
+                targets,
+                names,
+                initial=start,
+                samples=samples,
+                loss=loss,
+                seed=seed,
+                forward=None if forward is None else factory_of(forward),
+                frozen="include" if include_frozen else "exclude",
+                begun=lambda name: _begin(say, name, names),
+                ended=lambda measurement: None if as_json else table.say(say, _row(measurement)),
+            )
+        except GapbenchError as error:
+            raise GapbenchError(_of_the_command(str(error))) from error
     rows = [_row(measurement) for measurement in found]
     if as_json:
         click.echo(json.dumps(rows, indent=2, allow_nan=False))
     else:
-        _print(rows)
+        _print_notes(rows)
     if any(row["status"] == "failed" for row in rows):
         raise click.exceptions.Exit(1)
+
+
+def _begin(say: Callable[[str], None], name: str, names: Sequence[str]) -> None:
+    """Show which one is being measured, on a terminal."""
+    if isinstance(say, Bar):
+        say.progress("proxies", names.index(name), len(names), None, name)
 
 
 def _names(proxies: str | None) -> list[str]:
@@ -169,17 +178,27 @@ def _of_the_command(text: str) -> str:
     return text
 
 
-def _print(rows: Sequence[dict[str, Any]]) -> None:
+class _Table:
+    """Lines of a table, as wide as the names of all that will stand in it; the first comes with a head."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.width, self.begun = max(map(len, names)), False
+
+    def say(self, say: Callable[[str], None], row: dict[str, Any]) -> None:
+        if not self.begun:
+            say(f"{'proxy':<{self.width}}  {'value':>13}  {'std. error':>10}  {'seconds':>8}")
+        self.begun = True
+        name = f"{row['proxy']:<{self.width}}"
+        if row["status"] != "ok":
+            say(f"{name}  {row['status'].replace('_', ' ')}: {row['reason']}")
+            return
+        error = "" if row["standard_error"] is None else f"{row['standard_error']:.3g}"
+        say(f"{name}  {row['value']:>13.6g}  {error:>10}  {row['seconds']:>8.3f}")
+
+
+def _print_notes(rows: Sequence[dict[str, Any]]) -> None:
     from gapbench_leaderboard.board.doubts import words_of_one
 
-    width = max(len(row["proxy"]) for row in rows)
-    click.echo(f"{'proxy':<{width}}  {'value':>13}  {'std. error':>10}  {'seconds':>8}")
-    for row in rows:
-        if row["status"] == "ok":
-            error = "" if row["standard_error"] is None else f"{row['standard_error']:.3g}"
-            click.echo(f"{row['proxy']:<{width}}  {row['value']:>13.6g}  {error:>10}  {row['seconds']:>8.3f}")
-        else:
-            click.echo(f"{row['proxy']:<{width}}  {row['status'].replace('_', ' ')}: {row['reason']}")
     for name in NOTES[1:]:
         for text in dict.fromkeys(row[name] for row in rows if name in row):
             click.echo(f"Note: {text}")

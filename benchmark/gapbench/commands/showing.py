@@ -21,26 +21,34 @@ if TYPE_CHECKING:
     from gapbench.runs.countdown import Showing
 
 
+NARROW = 60
+"""Columns below which a bar gives up room, so that the time left is read whole."""
+
+
 @dataclass(frozen=True)
 class _Left:
-    """The time until then, as it is when it is shown; nothing where that is not known."""
+    """What is at work, and the time until `ends` as it is when it is shown; nothing where that is not known."""
 
     ends: float | None
+    now: str = ""
 
     def __str__(self) -> str:
-        return "" if self.ends is None else f"{duration(max(0.0, self.ends - time.monotonic()))} left"
+        left = "" if self.ends is None else f"{duration(max(0.0, self.ends - time.monotonic()))} left"
+        return "  ".join(part for part in (self.now, left) if part)
 
 
 def progress_bars(console: Console | None = None) -> Progress:
     """Bars with counts, the time passed, and what stands in the field `last`."""
+    from rich import get_console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
     from rich.table import Column
 
     from gapbench.commands.one_line import OneLine
 
+    console = console or get_console()
     return Progress(
         TextColumn("{task.description}", table_column=Column(no_wrap=True, min_width=8)),
-        BarColumn(bar_width=8),
+        BarColumn(bar_width=8 if console.width >= NARROW else 4),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
         OneLine("last", table_column=Column(no_wrap=True, ratio=1)),
@@ -76,8 +84,8 @@ class Bar:
         """Say it."""
         self.bars.console.print(text, highlight=False, markup=False, soft_wrap=True)
 
-    def progress(self, what: str, done: int, total: int, left: float | None) -> None:
-        """Show it; what was shown before of something else stays above, as far as it came."""
+    def progress(self, what: str, done: int, total: int, left: float | None, now: str = "") -> None:
+        """Show it, and what is at work `now`; what was shown before of something else stays above."""
         if what != self.what:
             for task in self.bars.task_ids:
                 self.bars.update(task, last="")
@@ -85,7 +93,7 @@ class Bar:
             self.what = what
             self.task = self.bars.add_task(what, total=total, completed=done, last="")
         ends = None if left is None else time.monotonic() + left
-        self.bars.update(self.task, total=total, completed=done, last=_Left(ends))
+        self.bars.update(self.task, total=total, completed=done, last=_Left(ends, now))
 
 
 def showing(err: bool = False) -> AbstractContextManager[Callable[[str], None]]:

@@ -35,13 +35,14 @@ def measurements_of(
     forward: Forward | None = None,
     frozen: str = "exclude",
     begun: Callable[[str], None] = lambda name: None,
+    ended: Callable[[Measurement], None] = lambda measurement: None,
     **extras: Any,
 ) -> list[Measurement]:
     """Measure proxies with their default options on a fixed subset of `samples` of the training examples.
 
     Margins and training loss use all examples. `key` identifies the network among others, so that no two share
-    random directions. `begun` hears the name of each before it is measured. `forward`, `frozen` and `extras` as in
-    `gapbench.measure`.
+    random directions. `begun` hears the name of each before it is measured, `ended` what came out. `forward`,
+    `frozen` and `extras` as in `gapbench.measure`.
 
     Returns:
         One measurement for each of `names`, in their order.
@@ -68,6 +69,7 @@ def measurements_of(
         begun(name)
         entry = proxy_entry(name)
         found.append(measure_in(context, entry, checked_options(entry, {}), named_seed(key, name, seed)))
+        ended(found[-1])
     return found
 
 

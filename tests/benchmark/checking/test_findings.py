@@ -87,3 +87,14 @@ def test_the_time_of_what_is_ahead_is_what_the_same_networks_took():
     assert expected.seconds() == 5 / 2
     expected.heard("c", 5.0)
     assert expected.seconds() == 0
+
+
+def test_what_was_not_measured_yet_takes_longer_the_more_it_costs():
+    expected = Expected({"a": 1, "b": 2, "c": 1}, 0.5, 2, {"a": 0.1, "b": 0.3, "c": 0.8})
+    assert expected.seconds() == pytest.approx(0.5 * (0.25 + 2 * 0.75 + 2.0) / 2)
+    expected.heard("a", 1.0)  # of a quarter of the average cost
+    each = (PRIOR * 0.5 + 1.0) / (PRIOR + 0.25)
+    assert expected.seconds() == pytest.approx(each * (2 * 0.75 + 2.0) / 2)
+    expected.heard("b", 3.0)
+    each = (PRIOR * 0.5 + 4.0) / (PRIOR + 1.0)
+    assert expected.seconds() == pytest.approx((3.0 + 2.0 * each) / 2)

@@ -95,6 +95,25 @@ def test_measure_gives_what_the_library_gives(place, weights):
     assert rows["hessian_trace"]["value"] == pytest.approx(expected, rel=1e-6)
 
 
+def test_each_value_is_told_before_the_next_is_measured(place, monkeypatch):
+    import sys
+
+    from gapbench.foreign import measuring
+
+    told, plain = [], measuring.measure_in
+
+    def watched(context, entry, options, seed):
+        sys.stdout.flush()
+        told.append([line.split()[0] for line in sys.stdout.buffer.getvalue().decode().splitlines()])
+        return plain(context, entry, options, seed)
+
+    monkeypatch.setattr(measuring, "measure_in", watched)
+    given = ["measure", f"{place}/nets.py:make", "--weights", place / "net0.safetensors"]
+    given += ["--data", place / "train.npz", "--proxies", "parameter_count,train_loss,param_norm"]
+    assert run(*given).exit_code == 0
+    assert told == [[], ["proxy", "parameter_count"], ["proxy", "parameter_count", "train_loss"]]
+
+
 def test_initial_weights_and_arguments_are_used(place):
     done = run(
         *(
