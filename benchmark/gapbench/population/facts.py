@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from gapbench.population.plan import TaskFacts
 from gapbench.suites.suite import Configuration, load_options
+from gapbench_base.errors import GapbenchError
 from gapbench_tasks import Task, load_task
 
 
@@ -43,7 +44,12 @@ def facts_source(data_dir: str | None) -> Callable[[Configuration], TaskFacts]:
     def facts_of(configuration: Configuration) -> TaskFacts:
         key = json.dumps([configuration.task, load_options(configuration)], sort_keys=True)
         if key not in cache:
-            task = _whole(configuration, data_dir)
+            try:
+                task = _whole(configuration, data_dir)
+            except GapbenchError as error:
+                if configuration.task in str(error):
+                    raise
+                raise GapbenchError(f"The task {configuration.task}: {error}") from error
             cache[key] = TaskFacts(
                 version=task.version,
                 fingerprint=task.fingerprint,

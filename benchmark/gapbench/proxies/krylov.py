@@ -89,11 +89,17 @@ def _control(
     lanczos: Callable[[Context], Lanczos],
     products: int,
 ) -> Control | None:
-    """None where there are too few samples, or no second derivatives."""
+    """A control variate from at most so many products, made once for a kind.
+
+    Returns:
+        None where there are too few samples or no second derivatives, and for normalised logits: their loss bends
+        on the scale of perturbations in use, and what its Hessian foretold made standard errors hardly smaller.
+    """
+    from gapbench.computation.normalised_logits import NormalisedLogits
     from gapbench.curvature.averages import FEWEST
 
     landscape = context.landscape
-    if samples < FEWEST:
+    if samples < FEWEST or isinstance(landscape.model, NormalisedLogits):
         return None
 
     def compute() -> Control | None:

@@ -227,6 +227,27 @@ def test_a_network_that_cannot_be_built_is_a_failed_row_and_can_be_retried(tmp_p
     assert len(again.population) == 2
 
 
+def test_data_that_a_task_cannot_give_are_refused_under_its_name(tmp_path):
+    text = """
+name = "large"
+version = 1
+[measure]
+proxies = ["param_norm"]
+[[grid]]
+task = "digits_rotations"
+task_options = { train_size = 100000 }
+[grid.axes]
+family = ["plain/mlp"]
+width = [1]
+seed = [0]
+"""
+    (tmp_path / "large.toml").write_text(text)
+    with pytest.raises(
+        GapbenchError, match=r"^The task digits_rotations: train_size = 100000 is not possible"
+    ):
+        gapbench.run(tmp_path / "large.toml", tmp_path / "run", workers=0)
+
+
 def test_data_that_differ_in_distribution_are_kept_off_the_board(tmp_path):
     text = TINY.replace('"separable"', '"digits_rotations"').replace(
         "shape = [1, 4, 4], train_size = 60, test_size = 200",

@@ -139,7 +139,7 @@ def minimum_sharpness(context: Context) -> Estimate:
     "hessian_top_eigenvalue_scale_invariant", reference="Rangamani et al. 2019; spectral norm on the quotient"
 )
 def hessian_top_eigenvalue_scale_invariant(
-    context: Context, *, tolerance: float = 1e-6, max_products: int = 200
+    context: Context, *, tolerance: float = 1e-4, max_products: int = 200
 ) -> Estimate:
     """Largest eigenvalue of D^(1/2) H D^(1/2), D the squared norm of each parameter tensor at its entries.
 

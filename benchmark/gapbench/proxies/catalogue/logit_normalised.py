@@ -70,11 +70,11 @@ def _relative(context: Context, *, radius: float, norm: str, steps: int, restart
     return Estimate(best.value, details=maximum_details(best, radius, steps, restarts) | {"norm": norm})
 
 
-@proxy("sharpness_average_logit_normalised", reference=SOURCE)
+@proxy("sharpness_average_logit_normalised", version=2, reference=SOURCE)
 def sharpness_average_logit_normalised(
     context: Context, *, sigma: float = 0.01, samples: int = 20
 ) -> Estimate:
-    """`sharpness_average_gaussian` of the loss of normalised logits.
+    """`sharpness_average_gaussian` of the loss of normalised logits, without a control variate.
 
     Larger values predict a larger gap; it may be negative. Not applicable as `sharpness_logit_normalised`.
 
@@ -86,11 +86,11 @@ def sharpness_average_logit_normalised(
     )
 
 
-@proxy("sharpness_average_adaptive_logit_normalised", reference=SOURCE)
+@proxy("sharpness_average_adaptive_logit_normalised", version=2, reference=SOURCE)
 def sharpness_average_adaptive_logit_normalised(
     context: Context, *, radius: float = 0.1, norm: str = "l2", samples: int = 20
 ) -> Estimate:
-    """`sharpness_average_adaptive` of the loss of normalised logits.
+    """`sharpness_average_adaptive` of the loss of normalised logits, without a control variate.
 
     Larger values predict a larger gap; it may be negative. Not applicable as `sharpness_logit_normalised`.
 

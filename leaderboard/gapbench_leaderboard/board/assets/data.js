@@ -65,9 +65,19 @@ function score(index, estimator, proxy, column = "value") {
   return row < 0 ? null : scores[column][row];
 }
 
-// The ranking of a scope: measured proxies by rank and headline, then the baselines.
+/** @type {Map<string, RankingRow[]>} */
+const rankingOfScope = new Map();
+// The rows of a scope, in no order; made once, and not to be changed.
 /** @type {(target: string, task: string, family: string) => RankingRow[]} */
 function ranking(target, task, family) {
+  const key = `${target}\u0000${task || ""}\u0000${family || ""}`;
+  const rows = rankingOfScope.get(key) || rankingRows(target, task, family);
+  rankingOfScope.set(key, rows);
+  return rows;
+}
+
+/** @type {(target: string, task: string, family: string) => RankingRow[]} */
+function rankingRows(target, task, family) {
   const index = scope(target, task, family);
   const everywhere = scope(target, "", "");
   const rows = [];

@@ -47,8 +47,12 @@ function goTo(id) {
   heading.scrollIntoView();
 }
 
+let verdictOn = "";
+// It speaks of a target as a whole, so that no other filter changes it.
 /** @type {(state: State, choose: Choose) => void} */
 function drawVerdict(state, choose) {
+  if (state.target === verdictOn) return;
+  verdictOn = state.target;
   const about = TARGETS.get(state.target);
   byId("question").replaceChildren("A ", element("b", {}, "proxy"), " is a number computed from a trained network and its training data that claims to predict the ", element("b", {}, state.target), `${about ? `, ${about}` : ""}. `, element("b", {}, "Tau"), ` is its rank correlation with the ${state.target} among networks of one family that learned from the same data, averaged over families and tasks: 1 is a perfect order, 0 none, below 0 a reversed one.`);
   const rows = sortedRanking(ranking(state.target, "", "").filter((row) => !row.baseline), { sort: "rank", reverse: false });
@@ -95,9 +99,10 @@ function nameButton(proxy, choose) {
   return element("button", { type: "button", class: "link", "data-focus": `verdict:${proxy}`, onclick: () => choose(proxy) }, shortened(proxy, 44));
 }
 
+// Before a comma a word joiner: no line may begin with it.
 /** @type {(proxies: string[], choose: Choose) => Child[]} */
 function nameButtons(proxies, choose) {
   const shown = proxies.length > MOST_NAMES + 1 ? proxies.slice(0, MOST_NAMES) : proxies;
-  const listed = shown.flatMap((proxy, k) => [k ? ", " : "", nameButton(proxy, choose)]);
+  const listed = shown.flatMap((proxy, k) => [k ? "\u2060, " : "", nameButton(proxy, choose)]);
   return shown.length < proxies.length ? [...listed, ` and ${proxies.length - shown.length} more`] : listed;
 }

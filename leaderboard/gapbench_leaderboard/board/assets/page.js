@@ -157,7 +157,6 @@ function draw() {
   const pin = (proxy) => change({ pins: state.pins.includes(proxy) ? state.pins.filter((name) => name !== proxy) : [...state.pins, proxy] });
   keepingFocus("verdict", () => drawVerdict(state, choose));
   keepingFocus("ranking", () => drawRanking(state, choose, (key) => change({ reverse: state.sort === key ? !state.reverse : false, sort: key }), pin));
-  keepingFocus("exports", () => drawExports(state));
   drawDetail(state, change);
   const rest = () => {
     if (unfolded("scatter")) drawScatter(state);
@@ -200,6 +199,7 @@ drawHeader();
 drawGlossary();
 drawDecision();
 drawControls();
+drawExports(state);
 draw();
 reveal();
 /** @type {[string, string, string][]} */
