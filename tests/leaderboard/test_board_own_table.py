@@ -14,6 +14,7 @@ from gapbench_leaderboard.board.own_table import build_own
 from gapbench_leaderboard.board.table_text import table_text
 from gapbench_leaderboard.scoring.table import score_table
 from gapbench_leaderboard.statistics import kendall_tau
+from leaderboard.chromium import CHROMIUM, browser, needs_browser
 
 
 def table() -> pd.DataFrame:
@@ -76,3 +77,33 @@ def test_a_column_is_none_of_ours_and_a_reversed_one_is_said_to_be(tmp_path: Pat
     assert "--better turned" in said or "--better size" in said
     turned = made(tmp_path, ["width"], higher_means={"turned": "better", "size": "better"})
     assert "wrong way round" not in table_text(turned[2], "gap", ["good", "turned", "size"])
+
+
+def test_naming_the_width_changes_no_other_number() -> None:
+    rows = table()
+    asked: dict[str, Any] = {"measures": ["good", "turned"], "target": "gap", "axes": ["lr", "width"]}
+    plain, named = (
+        score_table(rows, **asked, strata=["lr"], replicates=50, **more).set_index(["proxy", "estimator"])
+        for more in ({}, {"width": "width"})
+    )
+    assert set(plain.index) < set(named.index)
+    columns = ["value", "low", "high", "p", "models"]
+    both = named.loc[plain.index, [c for c in columns if c in plain]]
+    pd.testing.assert_frame_equal(plain[both.columns], both, check_exact=False, rtol=1e-12)
+
+
+@needs_browser
+def test_the_page_says_of_a_table_what_the_table_says(tmp_path: Path) -> None:
+    made(tmp_path, None)
+    assert CHROMIUM is not None
+    with browser(CHROMIUM) as page:
+        page.open((tmp_path / "index.html").as_uri())
+        texts = {
+            place: page.value(f"document.getElementById('{place}').textContent")
+            for place in ("facts", "question")
+        }
+        assert page.value("document.getElementById('plot-unconverged')") is None
+    assert texts["facts"].startswith("120 networks; ")
+    assert "converged" not in texts["facts"]
+    assert "among the networks of the table" in texts["question"]
+    assert "famil" not in texts["question"]

@@ -215,6 +215,10 @@ def test_gates_of_the_resolution_pass_at_their_bounds() -> None:
     assert half_width_gate(resolution()).passed
     assert half_width_gate(resolution(half_width=0.091)).passed is False
     assert half_width_gate(resolution(half_width=NAN)).passed is None
+    hopeless = half_width_gate(
+        resolution(half_width=0.57, smallest_difference=2.3)
+    )  # two taus differ by 2 at most
+    assert hopeless.words.endswith("; no difference of two can be significant")
     assert planted_gate(resolution()).passed
     assert planted_gate(resolution(planted_alone=0.75)).passed is False
     assert planted_gate(resolution(planted_alone=NAN)).passed is None

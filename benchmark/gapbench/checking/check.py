@@ -107,6 +107,7 @@ def check(
                 raise  # wrong usage
             points = [Point("loads", FAIL, str(error), "register exactly one proxy, or choose with --proxy")]
             return report(points, source.file_name)
+        points = [findings.loads(loaded, description["name"])]
         fleet.proxy, fleet.options = description["name"], chosen
         evidence = _measure(fleet, prepared, loaded.violations, description["name"], countdown, expected)
         points += findings.judge(evidence)

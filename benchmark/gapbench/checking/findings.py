@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import statistics
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gapbench.checking.report import FAIL, INFORMATION, PASS, WARNING, Point
@@ -12,6 +13,7 @@ from gapbench.proxies.results import Measurement
 from gapbench.sandbox.fleet import same_value
 from gapbench.sandbox.limits import LATE, Limits
 from gapbench.sandbox.sandbox import Answer, Loaded
+from gapbench_base.suggestions import did_you_mean
 
 PURITY = ("it changed the", "it replaced", "it left", "it drew")
 Answers = dict[tuple[str, int], Answer]
@@ -56,13 +58,27 @@ class Evidence:
         return next(m.configuration.family for m in self.population.members if m.key == name)
 
 
-def loads(loaded: Loaded) -> Point:
-    """Whether the file could be imported."""
+def loads(loaded: Loaded, chosen: str = "") -> Point:
+    """Whether the file could be imported, and whether the name of the `chosen` proxy is free on boards."""
+    from gapbench.proxies.registry import list_proxies
+    from gapbench_leaderboard.scores import BASELINES
+
     if loaded.reason:
         said = f"\n{loaded.output}" if loaded.output else ""
-        return Point("loads", FAIL, loaded.reason + said, "the file must be importable on its own")
+        return Point("loads", FAIL, loaded.reason + said, _how_to_load(loaded.reason))
     names = ", ".join(str(entry.get("name")) for entry in loaded.proxies) or "no proxy"
+    if chosen in {*list_proxies(), *BASELINES}:
+        taken = f"the file registers {names}; {chosen} is the name of a proxy that is there already"
+        return Point("loads", WARNING, taken, "give it another name, or submit it under one with --name")
     return Point("loads", PASS, f"the file registers {names}")
+
+
+def _how_to_load(reason: str) -> str:
+    if "GapbenchError" in reason:  # which says it itself
+        return ""
+    if "No module named" in reason:
+        return "install it where gapbench is installed, or do without it"
+    return "the file must be importable on its own" if "Error" in reason else ""
 
 
 def isolation(violations: tuple[str, ...] | list[str]) -> Point:
@@ -130,10 +146,19 @@ def _values(evidence: Evidence) -> list[Point]:
     text = f"failed on {len(failed)} of {len(found)} networks:\n" + "\n".join(reasons[:4])
     if ok:
         return [Point("values", WARNING, text, "see the point on families")]
-    advice = (
+    return [Point("values", FAIL, text, _how_to_value(reasons))]
+
+
+def _how_to_value(reasons: Sequence[str]) -> str:
+    """What to change where every network fails, by what is said."""
+    from gapbench.proxies.context import Context
+
+    for missing in re.findall(r"'Context' object has no attribute '(\w+)'", "\n".join(reasons)):
+        names = [name for name in (*Context.__annotations__, *vars(Context)) if not name.startswith("_")]
+        return f"context has no {missing!r}.{did_you_mean(missing, names)}"
+    return (
         "return a finite float or a gapbench.Estimate; raise gapbench.NotApplicable where it is not defined"
     )
-    return [Point("values", FAIL, text, advice)]
 
 
 def _variation(evidence: Evidence) -> Point:
@@ -145,11 +170,18 @@ def _variation(evidence: Evidence) -> Point:
         return Point("variation", PASS, f"{distinct} different values on {len(compared)} networks")
     if len(compared) == 1:
         return Point("variation", WARNING, "only one network has a value", "see the point on families")
+    drawn = any(
+        answer.measurement.value is not None and answer.measurement.value != compared[0]
+        for (_, seed), answer in evidence.first.items()
+        if seed != 0
+    )
     return Point(
         "variation",
         FAIL,
-        f"the same value, {compared[0]:g}, on every network",
-        "a constant ranks nothing; is the value computed from context.model?",
+        f"the same value, {compared[0]:g}, on every network" + (" with one seed" if drawn else ""),
+        "it is drawn and depends on the seed alone; is it computed from context.model?"
+        if drawn
+        else "a constant ranks nothing; is the value computed from context.model?",
     )
 
 
@@ -201,8 +233,9 @@ def _seeds(evidence: Evidence) -> Point:
     spread = statistics.median(spreads)
     if max(spreads) <= 1e-6 * max(abs(v) for v in between):
         return Point("seeds", PASS, "deterministic: other seeds give the same values")
-    share = spread / statistics.stdev(between) if len(set(between)) > 1 else float("inf")
-    text = f"other seeds move the value by {spread:.3g} (standard deviation), {share:.2g} of that between networks"
+    text = f"other seeds move the value by {spread:.3g} (standard deviation)"
+    if len(set(between)) > 1:
+        text += f", {spread / statistics.stdev(between):.2g} of that between networks"
     errors = [m.standard_error for found in several.values() for m in found]
     if any(error is None for error in errors):
         return Point(

@@ -23,6 +23,7 @@ from gapbench_leaderboard.scoring.decision.gates import (
 )
 from gapbench_leaderboard.scoring.decision.tree import Kept
 from gapbench_leaderboard.scoring.decision.words import decision_values
+from gapbench_leaderboard.scoring.resolving import LARGEST_DIFFERENCE
 from gapbench_leaderboard.statistics.proportions import wilson
 
 MOST_NAMED = 6
@@ -95,7 +96,9 @@ def summary(report: PilotReport) -> list[tuple[str, str]]:
         ("half-width", f"± {number(found.half_width, 3)} of a typical headline (at most {WIDEST_HALF})"),
         (
             "difference",
-            f"{number(found.smallest_difference, 3)} is the smallest significant one of two headlines",
+            "none of two headlines can be significant"
+            if found.smallest_difference > LARGEST_DIFFERENCE
+            else f"{number(found.smallest_difference, 3)} is the smallest significant one of two headlines",
         ),
         (
             "planted",

@@ -229,6 +229,8 @@ def _measure(
 
 def _tell_power(run: Path, say: Say) -> None:
     """What the population can decide, as its board says, before anything is measured."""
+    from gapbench_leaderboard.scoring.resolving import LARGEST_DIFFERENCE
+
     try:
         board = json.loads((run / "board" / "data.json").read_text(encoding="utf-8"))
         resolution = board["decision"]["resolution"]
@@ -237,11 +239,11 @@ def _tell_power(run: Path, say: Say) -> None:
         return  # no board was built yet, or an earlier gapbench built it
     if not isinstance(half, float) or not isinstance(smallest, float):
         say("This population is too small to say what it can decide: no headline on it means much.")
-    else:
-        say(
-            f"On this population a headline is known to about ± {half:.2f}, and a difference of two below "
-            f"{smallest:.2f} cannot be significant."
-        )
+        return
+    decided = "no difference of two can be significant"
+    if smallest <= LARGEST_DIFFERENCE:
+        decided = f"a difference of two below {smallest:.2f} cannot be significant"
+    say(f"On this population a headline is known to about ± {half:.2f}, and {decided}.")
 
 
 @dataclass(frozen=True)

@@ -45,6 +45,8 @@ class BoardSuite(TypedDict, total=False):
     samples: int
     made_with: list[str]
     population: PopulationSaid
+    of_table: bool
+    """Whether it is a researcher's own table, which says neither families nor what converged."""
 
 
 class BoardAudit(TypedDict):

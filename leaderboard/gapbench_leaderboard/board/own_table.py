@@ -85,6 +85,7 @@ def build_own(
         suite={
             "name": name,
             "summary": "Networks of a table; whether they converged, the table does not say.",
+            "of_table": True,
         },
         entries={
             measure: _entry(measure, name, (higher_means or {}).get(measure, "worse")) for measure in measures

@@ -26,6 +26,10 @@ PLANTINGS = 20
 NAN = float("nan")
 
 
+LARGEST_DIFFERENCE = 2.0
+"""Of two taus: beyond it nothing can be told apart."""
+
+
 @dataclass(frozen=True)
 class Differences:
     """How large a difference of two headlines must be, NaN where there are no two proxies to compare."""

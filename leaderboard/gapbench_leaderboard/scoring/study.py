@@ -268,8 +268,13 @@ def _own_order(
 
 
 def identifying(networks: pd.DataFrame, axes: Sequence[str]) -> list[str]:
-    """The columns that tell configurations of one task apart."""
-    return list(dict.fromkeys([*(c for c in ("family", "width") if c in networks.columns), *axes]))
+    """The columns that tell configurations of one task apart, axes in the order in which they are given.
+
+    Returns:
+        Their names. Whether an axis is called the width changes no order, and so no random number.
+    """
+    further = [c for c in ("family", "width") if c in networks.columns and c not in axes]
+    return list(dict.fromkeys([*further, *axes]))
 
 
 def _families(networks: pd.DataFrame) -> NDArray[np.object_]:

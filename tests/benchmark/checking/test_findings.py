@@ -4,11 +4,11 @@ import dataclasses
 
 import pytest
 
-from gapbench.checking.findings import Evidence, judge
+from gapbench.checking.findings import Evidence, judge, loads
 from gapbench.checking.trials import PRIOR, Expected
 from gapbench.proxies.results import Measurement
 from gapbench.sandbox.limits import LATE, Limits
-from gapbench.sandbox.sandbox import Answer
+from gapbench.sandbox.sandbox import Answer, Loaded
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,6 +73,49 @@ def test_being_late_once_is_no_lack_of_repeatability(first, second, status, word
 def test_what_is_late_is_told_to_be_faster():
     assert "faster" in point("families", (ONE, TWO, LONG), (ONE, TWO, LONG)).advice
     assert "NotApplicable" in point("families", (ONE, LONG, answer(None, "boom")), (ONE, TWO, TWO)).advice
+
+
+def test_a_random_number_that_no_network_changes_is_told_from_a_constant():
+    first = {(key, seed): answer(float(seed)) for key in "abc" for seed in range(4)}
+    members = {"population": Population(MEMBERS), "ranked": MEMBERS}
+    given = {"name": "mine", "violations": (), "limits": Limits(), "second": {}, "ended": 0, **members}
+    found = {p.name: p for p in judge(Evidence(first=first, **given))}
+    assert found["variation"].status == "fail"
+    assert "with one seed" in found["variation"].text
+    assert "seed alone" in found["variation"].advice
+    assert "inf" not in found["seeds"].text
+    constant = {key: answer(1.0) for key in first}
+    found = {p.name: p for p in judge(Evidence(first=constant, **given))}
+    assert found["variation"].text == "the same value, 1, on every network"
+
+
+def test_a_misspelt_attribute_of_the_context_is_told_the_near_one():
+    wrong = answer(None, "AttributeError: 'Context' object has no attribute 'paramters' (line 8)")
+    found = point("values", (wrong,) * 3, (wrong,) * 3)
+    assert found.advice == "context has no 'paramters'. Did you mean 'parameters'?"
+    other = answer(None, "TypeError: no")
+    assert "NotApplicable" in point("values", (other,) * 3, (other,) * 3).advice
+
+
+@pytest.mark.parametrize(
+    ("reason", "advice"),
+    [
+        ("ModuleNotFoundError: No module named 'x' (line 3)", "install it where gapbench is installed"),
+        ("GapbenchError: The proxy a: higher_means = 'wrose' must be 'worse' or 'better'.", ""),
+        ("SyntaxError: invalid syntax (line 1)", "importable on its own"),
+    ],
+)
+def test_a_file_that_does_not_load_is_told_what_to_do(reason, advice):
+    found = loads(Loaded(reason=reason))
+    assert (found.status, advice in found.advice, bool(found.advice)) == ("fail", True, bool(advice))
+
+
+def test_a_name_that_is_taken_is_noticed_before_the_submission():
+    loaded = Loaded(proxies=({"name": "param_norm"}, {"name": "mine"}))
+    assert loads(loaded, "param_norm").status == "warning"
+    assert "--name" in loads(loaded, "param_norm").advice
+    assert loads(loaded, "noisy_oracle").status == "warning"
+    assert loads(loaded, "mine").status == "pass"
 
 
 def test_the_time_of_what_is_ahead_is_what_the_same_networks_took():

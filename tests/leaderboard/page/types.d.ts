@@ -111,6 +111,7 @@ interface Suite {
   planned?: number;
   samples?: number;
   made_with?: string[];
+  of_table?: boolean;
   population?: { fingerprint: string; words: string; date?: string };
 }
 

@@ -11,7 +11,10 @@ function drawHeader() {
   const planned = suite.planned ? ` of ${suite.planned} planned` : "";
   byId("made-with").hidden = !(suite.made_with || []).length;
   byId("made-with").textContent = `Made with ${(suite.made_with || []).join("; ")}.`;
-  byId("facts").textContent = `${planned ? `${population.cell.length}${planned} networks` : plural(population.cell.length, "network")} (${[...counts].map(([status, count]) => `${count} ${status}`).join(", ")}); ${plural(board.tasks.length, "task")}, ${board.families.length === 1 ? "1 family" : `${board.families.length} families`}, ${board.proxies.length} proxies and baselines${suite.samples ? `; proxies see ${suite.samples} training examples` : ""}.`;
+  if (suite.of_table) { // what it leaves out it says itself, and all others count as converged
+    const left = [...counts].filter(([status]) => status !== "converged").map(([status, count]) => `${count} ${status}`);
+    byId("facts").textContent = `${plural(population.cell.length, "network")}${left.length ? ` (${left.join(", ")})` : ""}; ${board.proxies.length} measures and baselines.`;
+  } else byId("facts").textContent = `${planned ? `${population.cell.length}${planned} networks` : plural(population.cell.length, "network")} (${[...counts].map(([status, count]) => `${count} ${status}`).join(", ")}); ${plural(board.tasks.length, "task")}, ${board.families.length === 1 ? "1 family" : `${board.families.length} families`}, ${board.proxies.length} proxies and baselines${suite.samples ? `; proxies see ${suite.samples} training examples` : ""}.`;
   const known = suite.population;
   byId("population").hidden = !known;
   if (known) byId("population").textContent = `Population ${known.fingerprint}: ${known.words}${known.date ? `, ${known.date.slice(0, 10)}` : ""}.`;
@@ -25,7 +28,8 @@ function drawDecides() {
   const { resolution, gates, target } = board.decision;
   const said = [];
   const smallest = resolution.smallest_difference, half = resolution.half_width;
-  if (typeof smallest === "number") said.push(`Here two taus are typically told apart if they differ by ${rounded(smallest, 2)} or more${typeof half === "number" ? `; a typical interval is ± ${rounded(half, 2)}` : ""}${board.targets.length > 1 ? ` (${target})` : ""}.`);
+  if (typeof smallest === "number" && smallest > 2) said.push("On these networks no difference of two taus can be significant.");
+  else if (typeof smallest === "number") said.push(`Here two taus are typically told apart if they differ by ${rounded(smallest, 2)} or more${typeof half === "number" ? `; a typical interval is ± ${rounded(half, 2)}` : ""}${board.targets.length > 1 ? ` (${target})` : ""}.`);
   const failed = gates.filter((gate) => gate.passed === false).map((gate) => gate.name);
   byId("decides").hidden = !said.length && !failed.length;
   byId("decides").replaceChildren(...said.map((text) => `${text} `), ...(failed.length ? [`Of what a population should meet, this one misses: ${failed.join(", ")}. `] : []), element("a", { href: "#decision-title", onclick: toDecision }, "What it can decide"), ".");
@@ -54,7 +58,8 @@ function drawVerdict(state, choose) {
   if (state.target === verdictOn) return;
   verdictOn = state.target;
   const about = TARGETS.get(state.target);
-  byId("question").replaceChildren("A ", element("b", {}, "proxy"), " is a number computed from a trained network and its training data that claims to predict the ", element("b", {}, state.target), `${about ? `, ${about}` : ""}. `, element("b", {}, "Tau"), ` is its rank correlation with the ${state.target} among networks of one family that learned from the same data, averaged over families and tasks: 1 is a perfect order, 0 none, below 0 a reversed one.`);
+  const among = board.suite.of_table ? "among the networks of the table that learned from the same data, as far as its columns were said to tell" : "among networks of one family that learned from the same data, averaged over families and tasks";
+  byId("question").replaceChildren("A ", element("b", {}, "proxy"), " is a number computed from a trained network and its training data that claims to predict the ", element("b", {}, state.target), `${about ? `, ${about}` : ""}. `, element("b", {}, "Tau"), ` is its rank correlation with the ${state.target} ${among}: 1 is a perfect order, 0 none, below 0 a reversed one.`);
   const rows = sortedRanking(ranking(state.target, "", "").filter((row) => !row.baseline), { sort: "rank", reverse: false });
   byId("verdict").replaceChildren(...[bestLine(rows, choose), ...board.tests.map((test) => testLine(state, rows, test, choose))].flatMap((line) => (line ? [element("li", {}, ...line)] : [])));
 }

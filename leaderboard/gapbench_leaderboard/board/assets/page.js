@@ -94,7 +94,7 @@ function drawControls() {
     choice("plot-proxy", "Proxy", named(labels), state.proxy, (proxy) => change({ proxy })),
     choice("plot-task", "Task", named(board.tasks), state.plotTask, (plotTask) => change({ plotTask })),
     choice("plot-log", "Proxy's axis", [["auto", "as it fits"], ["linear", "linear"], ["log", "logarithmic"]], state.log, (log) => change({ log })),
-    checkbox("plot-unconverged", "with networks that did not converge", state.unconverged, (unconverged) => change({ unconverged }), "They are not ranked."),
+    !board.suite.of_table || population.status.some((status) => status !== "converged") ? checkbox("plot-unconverged", "with networks that did not converge", state.unconverged, (unconverged) => change({ unconverged }), "They are not ranked.") : "",
   );
   byId("compare-controls").replaceChildren(
     choice("compare-first", "Proxy", named(labels), state.proxy, (proxy) => change({ proxy })),

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from gapbench_leaderboard.scoring.decision.tree import Gate, Kept, Resolution, Stratum
-from gapbench_leaderboard.scoring.resolving import STRONG, WEAK
+from gapbench_leaderboard.scoring.resolving import LARGEST_DIFFERENCE, STRONG, WEAK
 
 LEAST_KEPT = 0.95
 LEAST_KEPT_OF_LEVEL = 0.9
@@ -141,7 +141,9 @@ def half_width_gate(resolution: Resolution) -> Gate:
     if not math.isfinite(half):
         return Gate("half-width", None, "no proxy that is ranked has an interval")
     said = f"the interval of a typical headline is ± {half:.3f} (at most {WIDEST_HALF})"
-    if math.isfinite(resolution.smallest_difference):
+    if resolution.smallest_difference > LARGEST_DIFFERENCE:
+        said += "; no difference of two can be significant"
+    elif math.isfinite(resolution.smallest_difference):
         said += f"; the smallest significant difference of two is {resolution.smallest_difference:.3f}"
     if resolution.planned is not None and not math.isfinite(resolution.planned_half_width):
         said += f"; too few to say what it will be with the {resolution.planned} networks planned"
@@ -149,7 +151,7 @@ def half_width_gate(resolution: Resolution) -> Gate:
         said += (
             f"; with the {resolution.planned} networks planned about ± {resolution.planned_half_width:.3f}"
         )
-        if math.isfinite(resolution.planned_smallest_difference):
+        if resolution.planned_smallest_difference <= LARGEST_DIFFERENCE:
             said += f" and {resolution.planned_smallest_difference:.3f}"
     return Gate("half-width", half <= WIDEST_HALF, said)
 
