@@ -33,6 +33,7 @@ ELSEWHERE = {
     r"import-population ": ("benchmark/foreign/test_importing.py", "import_population"),
     r"run width_study": ("benchmark/suites/test_suite.py", 'load_suite("width_study")'),
     r"run suite.toml": ("test_extending.py", "suite.toml"),
+    r"run quick .*--address": ("benchmark/population/test_ray.py", '"--address", cluster.address'),
     r"verify .*--fresh-seeds": ("benchmark/submission/test_submit.py", "fresh_seeds=True"),
 }
 """Commands that need a server, data or files of one's own, or train a whole suite: the test of what they do, and
@@ -40,6 +41,9 @@ what stands in it. Of the width study the suite is only read."""
 SHORTER = {
     r"run( quick)?$": f"run quick {SHORT}",
     r"run quick --repeats 2$": f"run quick --repeats 2 {SHORT.replace('8', '4')}",
+    r"run quick --engine ray$": f"run quick --engine ray {SHORT}",
+    r"run quick --budget 10m$": f"run quick --budget 60s {SHORT}",
+    r"run compact --budget 2h$": f"run quick --budget 60s {SHORT}",
     r"run quick --shard ": f"run quick --shard 0/40 {SHORT}",
     r"run standard --shard ": f"run quick --shard 0/40 {SHORT}",
     r"merge runs/quick-\*": "merge runs/a runs/b --out runs/whole",

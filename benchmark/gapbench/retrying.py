@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gapbench.running import brought_up_to_date, check_numbers, planned, setup_of, worker_count
+from gapbench.population.updating import brought_up_to_date
+from gapbench.running import check_numbers, planned, setup_of, worker_count
 from gapbench.runs.folder import suite_in
 from gapbench.runs.run import Run, open_run
 from gapbench.runs.session import ASKED, troubled

@@ -4,7 +4,8 @@ import math
 
 import pytest
 
-from gapbench_base.durations import duration
+from gapbench_base.durations import duration, seconds_of
+from gapbench_base.errors import GapbenchError
 
 
 @pytest.mark.parametrize(
@@ -22,3 +23,25 @@ from gapbench_base.durations import duration
 )
 def test_times_are_short_and_keep_what_matters(seconds, text):
     assert duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("30m", 1800),
+        ("30 min", 1800),
+        ("2h", 7200),
+        ("1h30m", 5400),
+        ("1.5h", 5400),
+        ("90s", 90),
+        ("1d", 86400),
+    ],
+)
+def test_times_as_people_write_them(text, seconds):
+    assert seconds_of(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "30", "m", "half an hour", "-3m", "3 weeks", "1e3s", "2h later"])
+def test_what_is_no_time_is_refused(text):
+    with pytest.raises(GapbenchError, match=f"{text!r} is no time: give 30m"):
+        seconds_of(text)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from gapbench.commands.completing import proxies, suites
 from gapbench.commands.parsing import PROXY_GROUPS
+from gapbench_base.errors import GapbenchError
 
 if TYPE_CHECKING:
     from gapbench.runs.run import Run
@@ -46,6 +47,23 @@ if TYPE_CHECKING:
     help="Train networks together: exact (no number changes; default on a CPU), any (default on CUDA), off.",
 )
 @click.option(
+    "--budget",
+    metavar="TIME",
+    help="Only as many networks, balanced, as are done in this time with scoring (30m, 2h); says what is left out.",
+)
+@click.option(
+    "--engine",
+    type=click.Choice(["local", "ray"]),
+    default="local",
+    show_default=True,
+    help="ray: train and measure on a Ray cluster whose nodes share the folders of run and data.",
+)
+@click.option(
+    "--address",
+    metavar="HOST:PORT",
+    help="Of the Ray cluster (default: RAY_ADDRESS, or one that runs on this machine or is started here).",
+)
+@click.option(
     "--dry-run",
     is_flag=True,
     help="Only say what it would take: time, memory and disk, by task and family. Trains a few networks for it.",
@@ -56,19 +74,12 @@ if TYPE_CHECKING:
 def run_command(
     suite: str,
     out: Path | None,
-    data_dir: Path | None,
-    device: str,
-    workers: int | None,
-    limit: int | None,
-    shard: str | None,
     proxies: str | None,
-    retry_failed: bool,
-    repeats: int,
-    stacks: str | None,
     dry_run: bool,
     quiet: bool,
     verbose: bool,
     log: Path | None,
+    **options: Any,
 ) -> None:
     """Train, measure, score and build the board of SUITE: a name, a TOML file, or the folder of a run.
 
@@ -79,46 +90,36 @@ def run_command(
     from gapbench.running import run
 
     names = None if proxies is None else [name.strip() for name in proxies.split(",") if name.strip()]
-    if dry_run:
-        from gapbench.pilot.estimating import estimate, estimate_text
-
-        with progress(quiet, log, verbose) as shown:
-            found = estimate(
-                suite,
-                out,
-                device=device,
-                data_dir=data_dir,
-                workers=workers,
-                limit=limit,
-                shard=shard,
-                proxies=names,
-                repeats=repeats,
-                stacks=stacks,
-                progress=shown,
-            )
-        click.echo("\n" + estimate_text(found))
-        return
     with progress(quiet, log, verbose) as shown:
-        result = run(
-            suite,
-            out,
-            device=device,
-            data_dir=data_dir,
-            workers=workers,
-            limit=limit,
-            shard=shard,
-            proxies=names,
-            retry_failed=retry_failed,
-            repeats=repeats,
-            board=False,
-            stacks=stacks,
-            progress=shown,
-        )
+        if dry_run:
+            text = _estimated(suite, out, proxies=names, progress=shown, **options)
+        else:
+            result = run(suite, out, proxies=names, board=False, progress=shown, **options)
+    if dry_run:
+        click.echo("\n" + text)
+        return
     if not quiet:
         from gapbench.commands.time_table import time_table
 
         click.echo("\n" + time_table(result.folder))
     finish(result)
+
+
+def _estimated(suite: str, out: Path | None, **options: Any) -> str:
+    """What the run would take."""
+    from gapbench.pilot.estimating import estimate, estimate_text
+
+    engine, budget, _, _ = (options.pop(name) for name in ("engine", "budget", "address", "retry_failed"))
+    if engine != "local":
+        raise GapbenchError(
+            "--dry-run tries networks on this machine: leave --engine out, and give --workers with as many as the "
+            "cluster does at a time."
+        )
+    if budget is not None:
+        raise GapbenchError(
+            "--dry-run tells what the whole takes, --budget does what fits: give one of them."
+        )
+    return estimate_text(estimate(suite, out, **options))
 
 
 def _too_few(result: Run) -> None:

@@ -75,9 +75,9 @@ def import_population(
     """
     from gapbench.foreign.networks import examples
     from gapbench.foreign.train_errors import check_errors
-    from gapbench.population.driver import check_folder
     from gapbench.proxies.registry import expanded, list_proxies, proxy_entry
     from gapbench.runs.environment import environment
+    from gapbench.runs.folder import check_folder
     from gapbench.runs.identity import identity_in
     from gapbench.runs.known import META, of_proxies
     from gapbench.runs.lock import sole_driver
@@ -232,7 +232,7 @@ def _sets(row: ForeignNetwork, read: Read) -> dict[str, tuple[Tensor, Tensor]]:
 
 def measurement_description(cell: str, proxy: str, samples: int) -> dict[str, object]:
     """All that an imported network's measurement depends on; its key is the hash of this."""
-    from gapbench.population.driver import MEASURE_PROTOCOL
+    from gapbench.population.wanted import MEASURE_PROTOCOL
     from gapbench.proxies.registry import checked_options, proxy_entry
 
     entry = proxy_entry(proxy)

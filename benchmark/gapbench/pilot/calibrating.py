@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gapbench.pilot.choosing import choose
+from gapbench.population.choosing import choose
 from gapbench.population.facts import facts_source
 from gapbench.population.stored import Member, Population, open_population
+from gapbench.population.updating import brought_up_to_date
 from gapbench.proxies.registry import checked_options, proxy_entry
-from gapbench.running import brought_up_to_date, check_numbers, planned, setup_of, worker_count
+from gapbench.running import check_numbers, planned, setup_of, worker_count
 from gapbench.runs.countdown import Countdown
 from gapbench.runs.environment import choose_device
 from gapbench.runs.folder import run_folder

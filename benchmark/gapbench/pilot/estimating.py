@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gapbench.pilot.choosing import choose
 from gapbench.pilot.costs import (
     FamilyCost,
     NetworkCost,
@@ -26,14 +25,14 @@ from gapbench.pilot.costs import (
     overhead,
 )
 from gapbench.pilot.report import aligned, family_rows, number, size
+from gapbench.population.choosing import choose
 from gapbench.population.facts import facts_source
 from gapbench.population.plan import Cell
 from gapbench.population.shards import parse_shard
+from gapbench.population.updating import brought_up_to_date, part_of_plan
 from gapbench.running import (
-    brought_up_to_date,
     choose_proxies,
     default_folder,
-    part_of_plan,
     planned,
     setup_of,
     worker_count,

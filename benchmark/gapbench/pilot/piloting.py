@@ -12,15 +12,16 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from gapbench.pilot.choosing import choose
 from gapbench.pilot.costs import PilotSession, costs_of, family_costs, finished_at, overhead
 from gapbench.pilot.report import PilotReport, report_values
 from gapbench.pilot.words import report_markdown
-from gapbench.population.driver import check_folder
+from gapbench.population.choosing import choose
 from gapbench.population.facts import facts_source
 from gapbench.population.plan import Cell
-from gapbench.running import brought_up_to_date, check_numbers, planned, setup_of, worker_count
+from gapbench.population.updating import brought_up_to_date
+from gapbench.running import check_numbers, planned, setup_of, worker_count
 from gapbench.runs.environment import choose_device, usable_cores
+from gapbench.runs.folder import check_folder
 from gapbench.runs.lock import sole_driver
 from gapbench.runs.run import Run, open_run
 from gapbench.runs.store import Store

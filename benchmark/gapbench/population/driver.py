@@ -4,39 +4,37 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
-from gapbench.population.inline import Inline
+from gapbench.population.admission import Admission, Budget, left_out
+from gapbench.population.crew import WAITING, MakeCrew, WorkerEvent
 from gapbench.population.jobs import (
-    Description,
     MeasureJob,
     Setup,
     StackJob,
     TrainJob,
     TrialJob,
+    data_of,
     failed_cell,
 )
 from gapbench.population.plan import Cell
-from gapbench.population.pool import WAITING, Pool, WorkerEvent
+from gapbench.population.pool import local_crew
 from gapbench.population.progress import Progress
 from gapbench.population.siblings import siblings
 from gapbench.population.stacks import Decision, Stacks, halves, left_of, restoring_job
 from gapbench.population.time_left import TimeLeft
-from gapbench.proxies.registry import checked_options, proxy_entry
+from gapbench.population.wanted import Measurements, Wanted
 from gapbench.proxies.results import Measurement
 from gapbench.runs.intact import damages
-from gapbench.runs.records import CALIBRATED, TrainedCell, stored_measurement
+from gapbench.runs.records import TrainedCell, stored_measurement
 from gapbench.runs.store import Store
 from gapbench.suites.requests import ProxyRequest
-from gapbench_base.errors import DiskFull, GapbenchError
-from gapbench_base.keys import content_key
+from gapbench_base.errors import DiskFull
 
-MEASURE_PROTOCOL = 1
 DEATHS = 2  # how often a job may kill its worker before that is its result
+LOSSES = 5  # how often a job may be on machines that are lost before it is taken to be the reason
 DECISIONS = "training"  # name of the engines of a run's architectures in its database
-Wanted = tuple[str, ProxyRequest, Description]  # key, request and description of a measurement
 
 
 @dataclass
@@ -46,33 +44,6 @@ class Outcome:
     trained: int = 0
     measured: int = 0
     problems: list[str] = field(default_factory=list)
-
-
-def measurement_description(
-    cell: str, request: ProxyRequest, setup: Setup, repeat: int = 0, sibling: str | None = None
-) -> Description:
-    """All that a measurement's value depends on; its key is the hash of this."""
-    entry = proxy_entry(request.proxy)
-    description: Description = {
-        "protocol": MEASURE_PROTOCOL,
-        "cell": cell,
-        "proxy": entry.name,
-        "version": entry.version,
-        "options": checked_options(entry, dict(request.options)),
-        "label": request.label,
-        "samples": setup.samples,
-        "loss": setup.loss,
-        "seed": setup.measure_seed,
-    }
-    if repeat:
-        description["repeat"] = repeat
-    if "sibling" in entry.needs and sibling is not None:
-        description["sibling"] = sibling
-    if request.named:  # the names are those of the whole row, the numbers of this network alone
-        options = checked_options(entry, dict(request.options))
-        description[CALIBRATED] = {key: options[key] for key, _ in request.named}
-        description["options"] = {**options, **dict(request.named)}
-    return description
 
 
 class Driver:
@@ -88,25 +59,31 @@ class Driver:
         retry_failed: bool = False,
         repeats: int = 1,
         others: Sequence[Cell] = (),
-        afterwards: Callable[[], float] = lambda: 0.0,
+        afterwards: Callable[[int], float] = lambda networks: 0.0,
         failed_only: bool = False,
+        crew: MakeCrew = local_crew,
+        budget: Budget | None = None,
+        order: Iterable[Cell] = (),
     ):
         """What is done where, and who hears of it.
 
-        `afterwards` says what the caller will need when all is done, in seconds. `others` are not trained or
-        measured now, but their weight files are checked where they have some. With `failed_only` nothing is
-        measured that was never tried, but on networks that are trained now.
+        `afterwards` says what the caller will need when so many networks are done, in seconds. `others` are not
+        trained or measured now, but their weight files are checked where they have some. With `failed_only` nothing
+        is measured that was never tried, but on networks that are trained now. `crew` makes those who do the jobs.
+        With a `budget` only what fits is done of the cells, which `order` has with the most informative first.
         """
         self.store, self.setup, self.progress = store, setup, progress
         self.cells = {cell.key: cell for cell in cells}
         self.others = {cell.key: cell for cell in others}
-        self.requests = tuple(requests)
+        self.measurements = Measurements(requests, setup, repeats)
         self.retry_failed = retry_failed
-        self.repeats = repeats
         self.afterwards = afterwards
-        self.failed_only = failed_only
+        self.failed_only, self.crew = failed_only, crew
+        self.budget, self.order = budget, order
+        self.admission: Admission | None = None
         self.outcome = Outcome()
         self.deaths: Counter[str] = Counter()
+        self.losses: Counter[str] = Counter()
         self.measuring: dict[str, str] = {}  # cell -> measurement under way
         self.restored: set[str] = set()
         self.ended: set[str] = set()  # cells trained by this driver
@@ -125,62 +102,95 @@ class Driver:
         Raises:
             DiskFull: where there is no space left; what was finished is kept.
         """
+        wanted = self._planned(workers)
+        last = {key: [entry for entry in entries if entry.beside] for key, entries in wanted.items()}
+        every = [entry.key for entries in wanted.values() for entry in entries]
+        unfinished = {key for key in self.cells if key not in self.done or self._lacking(key, wanted[key])}
+        self.missing = unfinished - self.done
+        if self.budget is not None:
+            order = (cell for cell in self.order if cell.key in unfinished)
+            complete = len(self.cells) - len(unfinished)
+            self.admission = Admission(self.budget, order, self.left, self.afterwards, complete)
+        with self.crew(self.setup, workers) as pool:
+            self.pool = pool
+            if self.budget is None:
+                pool.queue.extend(self.stacks.jobs(self.missing))
+            ready = self.done if self.budget is None else self.done - unfinished
+            for key in [*(key for key in self.cells if key in ready), *self.others]:
+                if key in self.rows:
+                    self._resume(key)
+            trained = len(self.done & self.cells.keys())
+            measured = sum(key in self.finished for key in every)
+            self.progress.begin(len(self.cells), trained, len(every), measured)
+            self._admit()
+            pool.serve(self._handle)
+            self._measure_with_siblings(last)
+            pool.serve(self._handle)
+        self._tell_left_out(wanted)
+        return self.outcome
+
+    def _planned(self, workers: int) -> dict[str, list[Wanted]]:
+        """What every cell is to have; notes what there is of it."""
         trained = self.store.statuses("cells")
         measured = self.store.statuses("measurements")
         cells = self.cells | self.others
         self.siblings = siblings({key: cell.description for key, cell in cells.items()})
-        wanted = {
-            key: [
-                (content_key(description), request, description)
-                for repeat in range(self.repeats)
-                for request in own
-                for description in [
-                    measurement_description(key, request, self.setup, repeat, self.siblings.get(key))
-                ]
-            ]
-            for key, cell in self.cells.items()
-            for own in [[request.on(cell.configuration) for request in self.requests]]
-        }
-        last = {key: [entry for entry in entries if "sibling" in entry[2]] for key, entries in wanted.items()}
+        wanted = {key: self.measurements.on(cell, self.siblings.get(key)) for key, cell in self.cells.items()}
         self.wanted: dict[str, list[Wanted]] = {key: [] for key in self.others} | {
-            key: [entry for entry in entries if "sibling" not in entry[2]] for key, entries in wanted.items()
+            key: [entry for entry in entries if not entry.beside] for key, entries in wanted.items()
         }
-        done = {key for key, status in trained.items() if not self._redo(status)}
+        self.done = {key for key, status in trained.items() if not self._redo(status)}
         self.finished = {key for key, status in measured.items() if not self._redo(status)}
         if self.failed_only:
-            never = [entry[0] for key in done for entry in wanted.get(key, ()) if entry[0] not in measured]
+            never = [
+                entry.key for key in self.done for entry in wanted.get(key, ()) if entry.key not in measured
+            ]
             self.finished.update(never)
         self.rows = {row.cell: row for row in self.store.cells()}
         self.stacks = Stacks(self.setup, self.cells.values(), self.store.meta(DECISIONS) or {})
-        counts = {key: len(entries) for key, entries in wanted.items()}
-        self.left = TimeLeft(list(self.cells.values()), counts, workers, time.monotonic())
-        keys = {entry[0] for entries in wanted.values() for entry in entries} & self.finished
+        counts = {key: len(self.wanted[key] if self.budget else entries) for key, entries in wanted.items()}
+        counted = None if self.budget is None else ()
+        self.left = TimeLeft(list(self.cells.values()), counts, workers, time.monotonic(), counted)
+        keys = {entry.key for entries in wanted.values() for entry in entries} & self.finished
         self.left.known(
-            [self.rows[key] for key in done if key in self.rows],
-            [row for row in self.store.measurements() if row.measurement in keys] if keys else [],
+            [self.rows[key] for key in self.done if key in self.rows],
+            (took for key, took in self.store.measuring_costs() if key in keys) if keys else (),
         )
-        with Pool(self.setup, workers) if workers else Inline(self.setup) as pool:
-            self.pool = pool
-            pool.queue.extend(self.stacks.jobs([key for key in self.cells if key not in done]))
-            for key, cell in self.cells.items():
-                if key in done:
-                    self._resume(cell, self.rows[key])
-            for key, cell in self.others.items():
-                if key in self.rows:
-                    self._resume(cell, self.rows[key])
-            self.progress.begin(
-                len(self.cells),
-                sum(key in done for key in self.cells),
-                sum(len(entries) for entries in wanted.values()),
-                sum(entry[0] in self.finished for entries in wanted.values() for entry in entries),
-            )
-            pool.serve(self._handle)
-            self._measure_with_siblings(last)
-            pool.serve(self._handle)
-        return self.outcome
+        return wanted
+
+    def _lacking(self, key: str, wanted: Sequence[Wanted]) -> bool:
+        """Whether a network that is trained has not all of its measurements, and can have them."""
+        row = self.rows[key]
+        measurable = row.measurable and row.weights_sha256 is not None
+        return measurable and any(entry.key not in self.finished for entry in wanted)
+
+    def _admit(self) -> None:
+        """With a budget, begin what fits in; and give up what is under way when the time is over."""
+        if self.admission is None:
+            return
+        now = time.monotonic()
+        if self.admission.over(now):
+            self.pool.stop()
+        elif len(self.pool.queue) < self.setup.workers:
+            chosen = self.admission.more(now, self.setup.workers)
+            company = self.stacks.together(set(chosen), self.missing)
+            self.admission.begin(company, now)
+            new = [key for key in (*chosen, *company) if key in self.missing]
+            self.missing.difference_update(new)
+            self.pool.queue.extend(self.stacks.jobs(new) if new else ())
+            for key in set(chosen).difference(new):
+                self._resume(key)
+
+    def _tell_left_out(self, wanted: Mapping[str, Sequence[Wanted]]) -> None:
+        if self.budget is not None:
+            trained = self.rows.keys() & self.cells.keys()
+            unmeasured = sum(self._lacking(key, wanted[key]) for key in trained)
+            self.progress.message(left_out(self.budget, list(self.cells.values()), trained, unmeasured))
 
     def _measure_with_siblings(self, wanted: dict[str, list[Wanted]]) -> None:
         """What needs another network as well comes last, when all that can be trained are; others wait for it."""
+        if self.admission is not None and self.admission.over(time.monotonic()):
+            return
         self.wanted = {key: [] for key in self.others} | wanted
         for key in self.cells:
             if wanted[key] and self.siblings[key] in self.rows and key in self.rows:
@@ -191,16 +201,17 @@ class Driver:
     def _redo(self, status: str) -> bool:
         return status == "failed" and self.retry_failed
 
-    def _resume(self, cell: Cell, row: TrainedCell) -> None:
+    def _resume(self, key: str) -> None:
         """A cell that is trained: check its weight file, then measure what is missing."""
+        row = self.rows[key]
         if row.weights_sha256 is None:
             return
         found = damages(self.setup.run, [row])
         if found:
-            self.devices[cell.key] = str(row.device)
-            self._restore(cell.key, found[0].text)
+            self.devices[key] = str(row.device)
+            self._restore(key, found[0].text)
         elif row.measurable:
-            self._measure(cell.key, row.weights_sha256)
+            self._measure(key, row.weights_sha256)
 
     def _restore(self, key: str, what: str) -> None:
         if key in self.restored:
@@ -211,29 +222,47 @@ class Driver:
         self.pool.queue.appendleft(restoring_job(self.rows[key], self.others | self.cells))
 
     def _measure(self, key: str, sha256: str) -> None:
-        missing = tuple(entry for entry in self.wanted[key] if entry[0] not in self.finished)
+        missing = [entry for entry in self.wanted[key] if entry.key not in self.finished]
         if missing:
             cell = self.cells[key]
             history = self.rows[key].history
+            requests = tuple(
+                self.measurements.described(key, entry, self.siblings.get(key)) for entry in missing
+            )
             other, sibling = self.rows.get(self.siblings.get(key, "")), None
-            if "sibling" in missing[0][2] and other is not None and other.measurable and other.weights_sha256:
+            if missing[0].beside and other is not None and other.measurable and other.weights_sha256:
                 sibling = (other.cell, other.weights_sha256)
-            job = MeasureJob(key, cell.seed, cell.configuration, sha256, missing, history, sibling)
+            job = MeasureJob(
+                key,
+                cell.seed,
+                cell.configuration,
+                sha256,
+                requests,
+                history,
+                sibling,
+                data_of(cell.description),
+            )
             self.pool.queue.appendleft(job)  # finish a network before the next begins
 
     def _handle(self, event: WorkerEvent) -> None:
+        now = time.monotonic()
+        if event.kind != WAITING:
+            self.left.heard(event.worker, now)
         if event.kind == "training":  # nothing is done by that
             for key in event.value:
                 self.store.begun(key, event.worker)
             return
-        now = time.monotonic()
-        if event.kind != WAITING:
-            self.left.heard(event.worker, now)
         self._take(event)
+        self._admit()
         if now - self.told >= 1.0:
             self.told = now
-            seconds = self.left.seconds(now)
-            self.progress.left(None if seconds is None else seconds + self.afterwards())
+            self.progress.left(self._seconds_left(now))
+
+    def _seconds_left(self, now: float) -> float | None:
+        if self.admission is not None:
+            return self.admission.seconds(now)
+        seconds = self.left.seconds(now)
+        return None if seconds is None else seconds + self.afterwards(len(self.cells))
 
     def _take(self, event: WorkerEvent) -> None:
         if event.kind == "disk_full":
@@ -256,7 +285,9 @@ class Driver:
             self._decided(event.job, event.value)
         elif event.kind == "unusable":
             self._unusable(event)
-        elif event.kind == "died":
+        elif event.kind == "note":
+            self.progress.message(event.value)
+        elif event.kind in ("died", "lost"):
             self._died(event)
 
     def _decided(self, job: TrialJob, decision: Decision) -> None:
@@ -292,53 +323,63 @@ class Driver:
                 f"{event.value} It was trained on {device}: try --device {device}." if other else event.value
             )
 
+    def _given_up(self, key: str, event: WorkerEvent, deaths: int = DEATHS) -> str | None:
+        """Count that a job's worker has died or its machine is lost.
+
+        Returns:
+            Why it is not tried again, None as long as it is.
+        """
+        lost = event.kind == "lost"
+        count = self.losses if lost else self.deaths
+        count[key] += 1
+        return f"{event.value}, {count[key]} times" if count[key] >= (LOSSES if lost else deaths) else None
+
     def _died(self, event: WorkerEvent) -> None:
         job = event.job
         assert job is not None
         if isinstance(job, TrialJob):
-            self.deaths[job.architecture] += 1
-            if self.deaths[job.architecture] < DEATHS:
+            reason = self._given_up(job.architecture, event)
+            if reason is None:
                 self.pool.queue.append(job)
             else:
-                self._decided(job, Decision(reason=f"a trial: {event.value}, {DEATHS} times"))
+                self._decided(job, Decision(reason=f"a trial: {reason}"))
         elif isinstance(job, TrainJob):
-            self.deaths[job.cell] += 1
-            if self.deaths[job.cell] < DEATHS:
+            reason = self._given_up(job.cell, event)
+            if reason is None:
                 self.pool.queue.append(job)
             else:
-                self._given_up(job, event.value)
+                self._untrainable(job, reason)
         elif isinstance(job, StackJob):
-            self._stack_died(job, event.value)
+            self._stack_died(job, event)
         else:
-            self._measuring_died(job, event.value)
+            self._measuring_died(job, event)
 
-    def _stack_died(self, job: StackJob, reason: str) -> None:
+    def _stack_died(self, job: StackJob, event: WorkerEvent) -> None:
         left = left_of(job, self.ended)
         if left is None:
             return
-        company = "+".join(sorted(member.cell for member in left.members))
-        self.deaths[company] += 1
-        if self.deaths[company] < DEATHS:
+        reason = self._given_up("+".join(sorted(member.cell for member in left.members)), event)
+        if reason is None:
             self.pool.queue.append(left)
         elif len(left.wanted) > 1:
             self.pool.queue.extend(halves(left))
         else:
-            self._given_up(left.member(left.cell), reason)
+            self._untrainable(left.member(left.cell), reason)
 
-    def _given_up(self, job: TrainJob, reason: str) -> None:
+    def _untrainable(self, job: TrainJob, reason: str) -> None:
         if job.restore is not None:
             self._problem(f"The weights of cell {job.cell} could not be restored: {reason}.")
         else:
-            self.store.add_cell(failed_cell(job, self.setup.device, f"{reason}, {DEATHS} times"))
+            self.store.add_cell(failed_cell(job, self.setup.device, reason))
 
-    def _measuring_died(self, job: MeasureJob, reason: str) -> None:
+    def _measuring_died(self, job: MeasureJob, event: WorkerEvent) -> None:
         key = self.measuring.get(job.cell)
         if key is not None and key not in self.finished:
-            self.deaths[key] += 1
-            if self.deaths[key] >= DEATHS:
+            reason = self._given_up(key, event)
+            if reason is not None:
                 request, description = next((r, d) for k, r, d in job.requests if k == key)
                 record = stored_measurement(
-                    Measurement(request.proxy, None, None, 0.0, "failed", f"{reason}, {DEATHS} times"),
+                    Measurement(request.proxy, None, None, 0.0, "failed", reason),
                     key=key,
                     cell=job.cell,
                     label=request.label,
@@ -347,21 +388,11 @@ class Driver:
                 )
                 self.store.add_measurements([replace(record, seconds=None)])
                 self.finished.add(key)
-        else:
-            self.deaths[job.cell] += 1
-            if self.deaths[job.cell] > DEATHS:
-                self._problem(f"Cell {job.cell} cannot be measured: {reason}.")
-                return
+        elif self._given_up(job.cell, event, DEATHS + 1) is not None:
+            self._problem(f"Cell {job.cell} cannot be measured: {event.value}.")
+            return
         self._measure(job.cell, job.weights_sha256)
 
     def _problem(self, text: str) -> None:
         self.outcome.problems.append(text)
         self.progress.message(text)
-
-
-def check_folder(run: Path) -> None:
-    """Create the run's folder; raises `GapbenchError` if that is not possible."""
-    try:
-        (run / "weights").mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise GapbenchError(f"The folder {run} cannot be used: {error.strerror or error}.") from None

@@ -6,8 +6,8 @@ import os
 from collections import deque
 from collections.abc import Callable
 
+from gapbench.population.crew import WorkerEvent, event_of
 from gapbench.population.jobs import Job, Setup
-from gapbench.population.pool import WorkerEvent, event_of
 from gapbench_base.errors import DiskFull, GapbenchError
 
 
@@ -48,6 +48,10 @@ class Inline:
                 self._work(job, send)
             except _OfHandler as wrapped:
                 raise wrapped.error from None
+
+    def stop(self) -> None:
+        """Give up all jobs but the one under way, which cannot be."""
+        self.queue.clear()
 
     def _work(self, job: Job, send: Callable[[str, object], None]) -> None:
         """Do a job as a worker does."""

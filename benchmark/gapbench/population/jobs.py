@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from gapbench.runs.records import CellStatus, TrainedCell, json_text
 from gapbench.suites.configuration import Configuration
@@ -83,7 +85,7 @@ class TrialJob:
 class MeasureJob:
     """Measure proxies, each with the key of its measurement, on a trained cell, whose row has this `history`.
 
-    `sibling`: key and checksum of its sibling, for proxies that need it.
+    `sibling`: key and checksum of its sibling, for proxies that need it. `data`: fingerprint of the task's data.
     """
 
     cell: str
@@ -93,6 +95,12 @@ class MeasureJob:
     requests: tuple[tuple[str, ProxyRequest, Description], ...]
     history: str | None = None
     sibling: tuple[str, str] | None = None
+    data: str | None = None
+
+
+def data_of(description: Mapping[str, Any]) -> str:
+    """Fingerprint of the data of a cell's task, from the cell's description."""
+    return str(description["task"]["fingerprint"])
 
 
 def cell_of(job: TrainJob, device: str, status: CellStatus) -> TrainedCell:

@@ -12,42 +12,13 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
-from gapbench.population.jobs import Job, Setup, StackJob
+from gapbench.population.crew import LAST, TICK, WAITING, Crew, WorkerEvent, event_of
+from gapbench.population.inline import Inline
+from gapbench.population.jobs import Job, Setup
 from gapbench_base.errors import GapbenchError
 
 START_FAILURES = 3
-
-
-LAST = ("trained", "stacked", "tried", "measured", "unusable", "disk_full")
-"""Messages after which a worker is free."""
-
-
-TICK = 5.0  # seconds without an event after which waiting is one
-WAITING = "waiting"
-
-
-@dataclass(frozen=True)
-class WorkerEvent:
-    """Something a worker did. `kind` is a message of `worker.py`, or `died` with a reason as its value.
-
-    `waiting`: nothing was heard of any for a while.
-    """
-
-    kind: str
-    value: Any
-    job: Job | None
-    worker: int
-
-
-def event_of(kind: str, value: Any, job: Job | None, worker: int) -> WorkerEvent:
-    """The event of a message; what is said of one member of a stack is of that member's own job."""
-    if kind == "member":
-        assert isinstance(job, StackJob)
-        cell, kind, value = value
-        job = job.member(cell)
-    return WorkerEvent(kind, value, job, worker)
 
 
 @dataclass
@@ -78,6 +49,11 @@ class Pool:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Give up all jobs, those under way too; `serve` then ends. For who handles an event."""
+        self.queue.clear()
         for worker in self._workers:
             worker.connection.close()
             worker.process.kill()
@@ -118,7 +94,8 @@ class Pool:
             if not ready:
                 yield WorkerEvent(WAITING, None, None, 0)
             for worker in [w for w in self._workers if w.connection in ready]:
-                yield from self._receive(worker)
+                if worker in self._workers:  # they may have been stopped
+                    yield from self._receive(worker)
 
     def _fill(self) -> None:
         busy = sum(w.job is not None for w in self._workers)
@@ -160,3 +137,8 @@ class Pool:
         if kind in LAST:
             worker.job = None
         yield event_of(kind, value, job, pid)
+
+
+def local_crew(setup: Setup, count: int) -> Crew:
+    """So many processes of this machine; 0 is this process."""
+    return Pool(setup, count) if count else Inline(setup)

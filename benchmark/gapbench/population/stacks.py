@@ -81,7 +81,8 @@ class Stacks:
         self._position = {cell.key: index for index, cell in enumerate(cells)}
         for cell in cells:
             self._cells.setdefault(architecture_of(cell, setup), []).append(cell)
-        self._missing: frozenset[str] = frozenset()
+        self._tried: dict[str, set[str]] = {}  # architecture -> cells that wait for its trial
+        self._share = 1  # cells of those asked for last, for each worker
 
     def stored(self) -> dict[str, dict[str, object]]:
         """All decisions as plain JSON."""
@@ -93,16 +94,21 @@ class Stacks:
         Returns:
             Jobs, in the order of the first of their cells.
         """
-        self._missing = frozenset(missing)
+        missing = frozenset(missing)
+        self._share = -(-len(missing) // max(1, self.setup.workers))
         found: list[tuple[int, Job]] = []
         for architecture, cells in self._cells.items():
-            wanted = [cell for cell in cells if cell.key in self._missing]
+            wanted = [cell for cell in cells if cell.key in missing]
             if not wanted:
                 continue
+            if architecture in self._tried:
+                self._tried[architecture].update(cell.key for cell in wanted)
+                continue
             if architecture in self.decisions or len(wanted) < LEAST or self.setup.stacks == "off":
-                jobs = self._training(architecture)
+                jobs = self._training(architecture, missing)
             else:
                 jobs = [TrialJob(architecture, tuple(train_job(cell) for cell in wanted[:TRIED]))]
+                self._tried[architecture] = {cell.key for cell in wanted}
             found += [(self._position[job.cell], job) for job in jobs]
         return [job for _, job in sorted(found, key=lambda entry: entry[0])]
 
@@ -110,27 +116,43 @@ class Stacks:
         """Take note of what a trial has found.
 
         Returns:
-            Jobs that train the missing cells of the architecture.
+            Jobs that train the cells of the architecture that waited for it.
         """
         self.decisions[architecture] = decision
-        return self._training(architecture)
+        return self._training(architecture, frozenset(self._tried.pop(architecture, ())))
 
-    def _training(self, architecture: str) -> list[Job]:
+    def together(self, chosen: Collection[str], missing: Collection[str]) -> list[str]:
+        """The missing cells that are trained when those chosen are, because the company belongs to the result.
+
+        Returns:
+            Keys of others than those chosen.
+        """
+        found: list[str] = []
+        for architecture, cells in self._cells.items():
+            decision = self.decisions.get(architecture, Decision())
+            if decision.engine == LOOP or decision.exact or self.setup.stacks == "off":
+                continue
+            for part in evenly(cells, decision.size):
+                keys = [cell.key for cell in part]
+                if any(key in chosen for key in keys):
+                    found += [key for key in keys if key in missing and key not in chosen]
+        return found
+
+    def _training(self, architecture: str, missing: frozenset[str]) -> list[Job]:
         decision = self.decisions.get(architecture, Decision())
         cells = self._cells[architecture]
-        wanted = [cell for cell in cells if cell.key in self._missing]
+        wanted = [cell for cell in cells if cell.key in missing]
         if decision.engine == LOOP or self.setup.stacks == "off":
             return [train_job(cell) for cell in wanted]
         if decision.exact:
             # No more at once than leaves something for every worker.
-            share = -(-len(self._missing) // max(1, self.setup.workers))
-            parts = evenly(wanted, max(2, min(decision.size, share)))
+            parts = evenly(wanted, max(2, min(decision.size, self._share)))
         else:  # the company belongs to the result, so it is always the same
             parts = evenly(cells, decision.size)
         return [
-            stack_job([train_job(cell) for cell in part], decision.engine, decision.exact, self._missing)
+            stack_job([train_job(cell) for cell in part], decision.engine, decision.exact, missing)
             for part in parts
-            if any(cell.key in self._missing for cell in part)
+            if any(cell.key in missing for cell in part)
         ]
 
 

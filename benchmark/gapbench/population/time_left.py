@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from gapbench.population.costs import by_width
@@ -16,6 +16,11 @@ Group = tuple[str, str]
 """Task and family."""
 
 
+def group_of(cell: Cell) -> Group:
+    """Task and family of a cell."""
+    return cell.configuration.task, cell.configuration.family
+
+
 class TimeLeft:
     """Predicts from the networks that are done what the others will cost: by task, family and width.
 
@@ -24,11 +29,22 @@ class TimeLeft:
     without what is under way, and without the time until a worker is first heard of: it starts once.
     """
 
-    def __init__(self, cells: Sequence[Cell], measurements: Mapping[str, int], workers: int, now: float):
-        """`measurements`: how many each cell is to have; `now` in seconds of some clock."""
-        self._group = {cell.key: (cell.configuration.task, cell.configuration.family) for cell in cells}
+    def __init__(
+        self,
+        cells: Sequence[Cell],
+        measurements: Mapping[str, int],
+        workers: int,
+        now: float,
+        counted: Iterable[str] | None = None,
+    ):
+        """`measurements`: how many each cell is to have; `now` in seconds of some clock.
+
+        Of the cells those `counted` are to be done, all if None; others may be added.
+        """
+        self._group = {cell.key: group_of(cell) for cell in cells}
         self._width = {cell.key: cell.configuration.width for cell in cells}
         self._wanted = dict(measurements)
+        self._counted = dict.fromkeys(self._group if counted is None else counted)
         self._workers = max(1, workers)
         self._began = now
         self._last = dict.fromkeys(range(self._workers), now)
@@ -38,14 +54,17 @@ class TimeLeft:
         self._over: set[str] = set()
         self._stated = self._started = 0.0
 
-    def known(self, cells: Iterable[TrainedCell], measurements: Iterable[StoredMeasurement]) -> None:
-        """What was done before this session: it teaches what networks cost, not how fast this session is."""
+    def known(self, cells: Iterable[TrainedCell], measurements: Iterable[tuple[str, float]]) -> None:
+        """What was done before this session: it teaches what networks cost, not how fast this session is.
+
+        Of each measurement its cell and seconds.
+        """
         for row in cells:
             if row.cell in self._group:
                 self._take_cell(row)
-        for measurement in measurements:
-            if measurement.cell in self._group:
-                self._take_measurement(measurement)
+        for cell, seconds in measurements:
+            if cell in self._group:
+                self._take_measurement(cell, seconds)
 
     def heard(self, worker: int, now: float) -> None:
         """A worker said something: what it was at is done."""
@@ -65,7 +84,7 @@ class TimeLeft:
     def measured(self, row: StoredMeasurement) -> None:
         """A proxy was measured."""
         if row.cell in self._group:
-            self._take_measurement(row)
+            self._take_measurement(row.cell, row.seconds or 0.0)
             self._stated += row.seconds or 0.0
 
     def _take_cell(self, row: TrainedCell) -> None:
@@ -75,35 +94,62 @@ class TimeLeft:
         if not row.measurable:
             self._over.add(row.cell)
 
-    def _take_measurement(self, row: StoredMeasurement) -> None:
-        self._measure[row.cell] += row.seconds or 0.0
-        self._measured[row.cell] += 1
+    def _take_measurement(self, cell: str, seconds: float) -> None:
+        self._measure[cell] += seconds
+        self._measured[cell] += 1
 
-    def seconds(self, now: float) -> float | None:
-        """Seconds from `now` to the last result; None as long as nothing is known."""
+    def count(self, cells: Iterable[str]) -> None:
+        """More cells are to be done."""
+        self._counted |= dict.fromkeys(cells)
+
+    def open(self) -> int:
+        """How many of those that are counted are not done."""
+        return sum(cell not in self._train or self._measurable(cell) for cell in self._counted)
+
+    def groups_known(self) -> set[Group]:
+        """Those of which a network is trained."""
+        return {self._group[cell] for cell in self._train}
+
+    def groups_begun(self) -> Counter[Group]:
+        """How many networks of each are counted."""
+        return Counter(self._group[cell] for cell in self._counted)
+
+    def costs(self, now: float, cells: Sequence[str]) -> dict[str, float] | None:
+        """Seconds of one worker until each of these cells is done, 0 for those that are; None if none is known."""
         whole = {
             cell: self._measure[cell]
             for cell in self._train
             if self._measured[cell] >= self._wanted.get(cell, 0)
         }
-        train = self._predicted(self._train, [cell for cell in self._group if cell not in self._train])
-        open_ones = [
-            cell
-            for cell in self._group
-            if cell not in self._over and self._measured[cell] < self._wanted.get(cell, 0)
-        ]
-        measure = self._predicted(whole, open_ones)
+        train = self._predicted(self._train, [cell for cell in cells if cell not in self._train])
+        measure = self._predicted(whole, [cell for cell in cells if self._measurable(cell)])
         if train is None or measure is None:
             return None
-        left = sum(train.values())
+        rate, found = self._rate(now), dict.fromkeys(cells, 0.0)
+        for cell, cost in train.items():
+            found[cell] += rate * cost
         for cell, cost in measure.items():
-            left += cost * (1.0 - self._measured[cell] / self._wanted[cell])
+            found[cell] += rate * cost * (1.0 - self._measured[cell] / self._wanted[cell])
+        return found
+
+    def seconds(self, now: float) -> float | None:
+        """Seconds from `now` to the last result; None as long as nothing is known."""
+        costs = self.costs(now, list(self._counted))
+        if costs is None:
+            return None
+        at_work = sum(now - t for worker, t in self._last.items() if worker >= self._workers)
+        least = 1.0 if self.open() else 0.0  # what is late is not done
+        return max(least, (sum(costs.values()) - at_work) / self._workers)
+
+    def _measurable(self, cell: str) -> bool:
+        """Whether a cell has not all of its measurements, and can have them."""
+        return cell not in self._over and self._measured[cell] < self._wanted.get(cell, 0)
+
+    def _rate(self, now: float) -> float:
+        """Seconds that pass for each that results state, without what is under way."""
         passed, under_way = self._workers * (now - self._began), sum(now - t for t in self._last.values())
         before = KNOWN_SECONDS * self._workers
-        rate = (max(passed - under_way - self._started, 0.0) + before) / (self._stated + before)
-        at_work = sum(now - t for worker, t in self._last.items() if worker >= self._workers)
-        least = 1.0 if train or measure else 0.0  # what is late is not done
-        return max(least, (left * rate - at_work) / self._workers)
+        return (max(passed - under_way - self._started, 0.0) + before) / (self._stated + before)
 
     def _predicted(self, known: Mapping[str, float], wanted: Sequence[str]) -> dict[str, float] | None:
         """The costs of networks from those of others; None where nothing is known but something wanted."""

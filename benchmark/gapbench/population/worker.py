@@ -39,25 +39,34 @@ def main() -> None:
     threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
     with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError, KeyboardInterrupt):
         setup: Setup = connection.recv()
-        import torch
-
-        if setup.device == "cpu":
-            torch.set_num_threads(1)
-        else:
-            torch.backends.cudnn.deterministic = True
-            torch.backends.cudnn.benchmark = False
+        prepare(setup)
         connection.send(("ready", None))
         while True:
-            job: Job = connection.recv()
-            try:
-                work(setup, job, lambda kind, value: connection.send((kind, value)))
-            except DiskFull as error:
-                connection.send(("disk_full", str(error)))
-            except GapbenchError as error:
-                connection.send(("unusable", str(error)))
-            except Exception as error:  # not the proxies': those are caught and become failed measurements
-                traceback.print_exc()
-                connection.send(("unusable", problem_of(job.cell, error)))
+            serve(setup, connection.recv(), lambda kind, value: connection.send((kind, value)))
+
+
+def prepare(setup: Setup) -> None:
+    """Set what numbers depend on in this process, before its first job."""
+    import torch
+
+    if setup.device == "cpu":
+        torch.set_num_threads(1)
+    else:
+        torch.backends.cudnn.deterministic = True
+        torch.backends.cudnn.benchmark = False
+
+
+def serve(setup: Setup, job: Job, send: Callable[[str, object], None]) -> None:
+    """Do a job and send what comes of it, whatever that is; the last message is one of `pool.LAST`."""
+    try:
+        work(setup, job, send)
+    except DiskFull as error:
+        send("disk_full", str(error))
+    except GapbenchError as error:
+        send("unusable", str(error))
+    except Exception as error:  # not the proxies': those are caught and become failed measurements
+        traceback.print_exc()
+        send("unusable", problem_of(job.cell, error))
 
 
 def _end_with_parent(parent: int) -> None:

@@ -37,3 +37,11 @@ def suite_in(folder: Path, measures: bool = True) -> Suite:
     if not isinstance(stored, dict) or stored.get("imported") or not isinstance(stored.get("text"), str):
         raise GapbenchError(f"{folder} holds no suite to run: it is imported, or nothing was run there yet.")
     return suite_to_work_on(stored["text"], known, requests, f"The run {folder}", measures)
+
+
+def check_folder(run: Path) -> None:
+    """Create the run's folder; raises `GapbenchError` if that is not possible."""
+    try:
+        (run / "weights").mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise GapbenchError(f"The folder {run} cannot be used: {error.strerror or error}.") from None

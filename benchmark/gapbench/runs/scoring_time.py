@@ -180,7 +180,7 @@ class ScoringTime:
 
         `known` seconds are predicted without a trial.
         """
-        self._known = known
+        self._known, self._networks = known, len(networks)
         tried = list(networks[:TRIED])
         grown = _growth(len(networks), proxies) / _growth(len(tried), PROXIES)
         self._times: float = grown * targets * BESIDES * REST
@@ -195,13 +195,21 @@ class ScoringTime:
     def __exit__(self, *_: object) -> None:
         self.wait()
 
-    def predicted(self) -> float:
-        """The seconds; those of a typical machine before the trial has ended, which the first call begins."""
+    def predicted(self, networks: int | None = None) -> float:
+        """The seconds; those of a typical machine before the trial has ended, which the first call begins.
+
+        Args:
+            networks: so many are scored, all if None.
+
+        Returns:
+            The seconds.
+        """
+        share = 1.0 if networks is None else math.pow(max(networks, 1) / max(self._networks, 1), GROWTH)
         if self._known is not None:
-            return self._known
+            return self._known * share
         if self._thread.ident is None:
             self._thread.start()
-        return self._once * self._times
+        return self._once * self._times * share
 
     def wait(self) -> None:
         """Wait for the trial to end, if it has begun: it must not outlive the work that it is about."""

@@ -8,6 +8,7 @@ kills its worker is seen.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import shutil
 import sqlite3
@@ -15,7 +16,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Literal, NamedTuple, Self, TypeVar
 
 import msgspec
 
@@ -59,6 +60,22 @@ LATER_COLUMNS = ("engine", "company", "test_groups")
 """Of the cells; runs of before are given them when they are written to."""
 KEY_COLUMN: dict[Table, str] = {"cells": "cell", "measurements": "measurement"}
 Record = TypeVar("Record", TrainedCell, StoredMeasurement)
+
+
+class Measured(NamedTuple):
+    """What tables show of a measurement; see `StoredMeasurement`."""
+
+    measurement: str
+    cell: str
+    label: str
+    description: str
+    value: float | None
+    standard_error: float | None
+    seconds: float | None
+    peak_memory: float | None
+    status: str
+    reason: str
+    details: str
 
 
 @contextlib.contextmanager
@@ -212,6 +229,23 @@ class Store:
         """The latest attempt of every measurement, in the order of first insertion."""
         return self._records("measurements", StoredMeasurement)
 
+    def measured(self) -> Iterator[Measured]:
+        """What tables show of every measurement.
+
+        Returns:
+            Of the latest attempt of each, in the order of insertion.
+
+        Raises:
+            GapbenchError: for a damaged row.
+        """
+        with disk_errors(self.path):
+            strict = self._db.execute(
+                "SELECT strict FROM pragma_table_list WHERE name = 'measurements'"
+            ).fetchone()
+        if not (strict and strict[0]):  # where types are not the database's matter every row is looked at
+            self.measurements()
+        return itertools.starmap(Measured, self._of_latest("measurements", ", ".join(Measured._fields[1:])))
+
     def _records(self, table: Table, kind: type[Record]) -> list[Record]:
         known = {field.name for field in fields(kind)}
         found = []
@@ -235,4 +269,24 @@ class Store:
 
     def statuses(self, table: Table) -> dict[str, str]:
         """Key -> status of the latest attempt, for `cells` or `measurements`."""
-        return {row[KEY_COLUMN[table]]: row["status"] for row in self._latest(table)}
+        return dict(self._of_latest(table, "status"))
+
+    def measuring_costs(self) -> Iterator[tuple[str, tuple[str, float]]]:
+        """Of the latest attempt of every measurement its key, and its cell and seconds."""
+        for key, cell, seconds in self._of_latest("measurements", "cell, COALESCE(seconds, 0.0)"):
+            yield key, (cell, seconds)
+
+    def _of_latest(self, table: Table, columns: str) -> Iterator[Any]:
+        """Key and some columns of the latest attempt of each; of a large run faster than whole rows."""
+        key = KEY_COLUMN[table]
+        with disk_errors(self.path):
+            again = self._db.execute(
+                f"SELECT {key}, MAX(attempt) FROM {table} WHERE attempt > 0 GROUP BY {key}"
+            )
+            latest = dict(map(tuple, again.fetchall()))
+            cursor = self._db.cursor()
+            cursor.row_factory = None
+            rows = cursor.execute(f"SELECT attempt, {key}, {columns} FROM {table} ORDER BY rowid")
+            for row in rows:
+                if not latest or latest.get(row[1], 0) == row[0]:
+                    yield row[1:]

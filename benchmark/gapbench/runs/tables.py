@@ -16,7 +16,7 @@ from gapbench.runs.image_groups import unpacked
 from gapbench.runs.known import Known, known_in
 from gapbench.runs.noisy_gap import noise_of, noisy_gap, slope
 from gapbench.runs.records import OF_A_NETWORK, StoredMeasurement, TrainedCell
-from gapbench.runs.store import Store
+from gapbench.runs.store import Measured, Store
 from gapbench.suites.columns import CELL_COLUMNS, EXTRA_COLUMNS, NOISY_GAP, RECORDED_AXES
 from gapbench.suites.hyperparameters import Hyperparameters
 from gapbench_base.errors import GapbenchError
@@ -141,9 +141,10 @@ def measurement_table(
         GapbenchError: for a damaged row.
     """
     wanted = set(cells)
-    rows: list[dict[str, Any]] = []
+    rows: list[tuple[Any, ...]] = []
     latest: dict[str, str] = {}
-    for found in store.measurements():  # in the order of their insertion
+    texts: dict[str, str] = {}  # one object for all that are equal: a large run has many
+    for found in store.measured():  # in the order of their insertion
         if found.cell not in wanted:
             continue
         where = f"The run database {store.path}, measurement {found.measurement}"
@@ -155,21 +156,25 @@ def measurement_table(
         repeat, generation = _generation(found, where)
         if found.status == "ok" and found.value is None:
             raise GapbenchError(f"{where} is damaged: its status is ok, but it has no value.")
-        latest[label] = generation
-        row = {name: getattr(found, name) for name in MEASUREMENT_COLUMNS}
-        row |= {"proxy": label, "repeat": repeat, "generation": generation}
-        rows.append(row | stated(found.details, where))
-    rows = [row for row in rows if row["generation"] == latest[row["proxy"]]]
+        latest[label] = generation = texts.setdefault(generation, generation)
+        said = stated(found.details, where)
+        row = (
+            found.cell, label, found.value, found.standard_error, found.seconds, found.status, found.reason,
+            found.peak_memory, found.details, repeat, *said.values(), generation,
+        )  # fmt: skip
+        rows.append(row)
+    rows = [row for row in rows if row[-1] is latest[row[1]]]
     # Of one network the last: with another sibling it was measured again.
-    rows = list({(row["cell"], row["proxy"], row["repeat"]): row for row in rows}.values())
-    repeated = any(row["repeat"] for row in rows)
-    noted = any(row[name] is not None for row in rows for name in DETAIL_COLUMNS)
-    names = [
-        *MEASUREMENT_COLUMNS,
-        *(["repeat"] if repeated else []),
-        *(DETAIL_COLUMNS if noted else ()),
-    ]
-    table = pd.DataFrame(rows, columns=names)
+    rows = list({(row[0], row[1], row[9]): row for row in rows}.values())
+    columns = [list(column) for column in zip(*rows)] or [[] for _ in range(len(MEASUREMENT_COLUMNS) + 4)]
+    repeated = any(columns[len(MEASUREMENT_COLUMNS)])
+    named = dict(zip([*MEASUREMENT_COLUMNS, "repeat", *DETAIL_COLUMNS], columns))
+    if not repeated:
+        del named["repeat"]
+    if not any(value is not None for name in DETAIL_COLUMNS for value in named[name]):
+        for name in DETAIL_COLUMNS:
+            del named[name]
+    table = pd.DataFrame(named)
     if labels is not None:
         table = table[table["proxy"].isin(list(labels))]
     position = {key: i for i, key in enumerate(cells)}
@@ -199,7 +204,7 @@ def _submission(description: str, where: str) -> str:
         raise GapbenchError(f"{where} is damaged: its description is no JSON ({error}).") from None
 
 
-def _generation(row: StoredMeasurement, where: str) -> tuple[int, str]:
+def _generation(row: StoredMeasurement | Measured, where: str) -> tuple[int, str]:
     """Which repeat it is, and its description without what differs between networks and repeats."""
     text = row.description
     if SUBMISSION in text:

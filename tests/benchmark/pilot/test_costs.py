@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from gapbench.pilot.choosing import choose
 from gapbench.pilot.costs import NetworkCost, PilotSession, costs_of, family_costs, overhead
+from gapbench.population.choosing import choose
 from gapbench.population.costs import by_width
 from gapbench.population.plan import TaskFacts, plan
 from gapbench.runs.records import StoredMeasurement, TrainedCell

@@ -1,4 +1,8 @@
-"""The networks of a pilot: balanced over tasks, families and every axis, some configurations with two seeds."""
+"""Networks in an order of which every beginning is balanced over tasks, families and every axis.
+
+For a pilot, which takes the first so many, and for a budget of time, which takes what fits. Every fourth network is
+a second seed of a configuration, so that every beginning tells how far seeds alone make networks differ.
+"""
 
 from __future__ import annotations
 
@@ -52,8 +56,8 @@ class _Group:
         self.seeds[configuration] = [cell.configuration.seed]
         return cell
 
-    def second(self, facts_of: Facts) -> Cell | None:
-        """A further seed of a configuration that has one: the suite's own where it has some, else another.
+    def second(self, facts_of: Facts | None) -> Cell | None:
+        """A further seed of a configuration that has one: the suite's own where it has some, else one added.
 
         Returns:
             None where every configuration has two seeds and nothing is left.
@@ -61,7 +65,12 @@ class _Group:
         alone = [configuration for configuration in self.begun if len(self.seeds[configuration]) == 1]
         for configuration in sorted(alone, key=lambda own: not self.begun[own]):  # stable
             rest = self.begun[configuration]
-            cell = rest.pop(0) if rest else self._added(configuration, facts_of)
+            if rest:
+                cell = rest.pop(0)
+            elif facts_of is not None:
+                cell = self._added(configuration, facts_of)
+            else:
+                break
             self.seeds[configuration].append(cell.configuration.seed)
             return cell
         for rest in self.begun.values():
@@ -78,11 +87,7 @@ class _Group:
 
 
 def choose(cells: Sequence[Cell], networks: int, axes: Sequence[str], facts_of: Facts) -> list[Cell]:
-    """The first so many networks of an order of which every beginning is balanced.
-
-    Tasks take turns, within a task its families; of a family that configuration comes next whose levels were chosen
-    least often. Every fourth network is a second seed of a configuration before it: the suite's own where it has
-    one that is left, else one that the suite lacks.
+    """The first so many networks of `in_order`, with seeds that the suite lacks where it has no second ones.
 
     Args:
         cells: all of the suite.
@@ -93,19 +98,34 @@ def choose(cells: Sequence[Cell], networks: int, axes: Sequence[str], facts_of: 
     Returns:
         The cells, in the order in which they are to be trained; fewer where the suite has no more.
     """
+    return list(itertools.islice(in_order(cells, axes, facts_of), networks))
+
+
+def in_order(cells: Sequence[Cell], axes: Sequence[str], facts_of: Facts | None = None) -> Iterator[Cell]:
+    """Networks in an order of which every beginning is balanced.
+
+    Tasks take turns, within a task its families; of a family that configuration comes next whose levels were chosen
+    least often. Every fourth network is a second seed of a configuration before it, as long as there are any.
+
+    Args:
+        cells: all of the suite.
+        axes: what is balanced.
+        facts_of: for the description of second seeds where the suite has none; None adds none.
+
+    Yields:
+        Every cell once.
+    """
     tasks: dict[str, list[_Group]] = defaultdict(list)
     for (task, _), group in sorted(_groups(cells, axes).items()):
         tasks[task].append(group)
     firsts = _in_turns(tasks, _Group.first)
     seconds = _in_turns(tasks, lambda group: group.second(facts_of))
-    found: list[Cell] = []
-    while len(found) < networks:
-        one, other = (seconds, firsts) if len(found) % EVERY == EVERY - 1 else (firsts, seconds)
+    for place in itertools.count():
+        one, other = (seconds, firsts) if place % EVERY == EVERY - 1 else (firsts, seconds)
         cell = next(one) or next(other)
         if cell is None:
-            break
-        found.append(cell)
-    return found
+            return
+        yield cell
 
 
 def _in_turns(

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from gapbench.pilot.choosing import choose
+from gapbench.population.choosing import choose, in_order
 from gapbench.population.plan import TaskFacts, plan
 from gapbench.suites.suite import configuration_values, list_suites, load_suite, parse_suite
 from gapbench_base.keys import content_key
@@ -149,3 +149,17 @@ def test_more_than_the_suite_has_are_all_of_it_and_a_second_seed_of_each(suite):
     assert {cell.key for cell in chosen} >= {cell.key for cell in whole}
     seeds = Counter(point(cell) for cell in whole)
     assert Counter(point(cell) for cell in chosen) == {own: max(2, number) for own, number in seeds.items()}
+
+
+def test_every_cell_of_the_suite_comes_once_and_none_is_added(suite):
+    whole = plan(suite, facts)[:300]
+    ordered = [cell.key for cell in in_order(whole, suite.axes)]
+    assert len(ordered) == len(whole)
+    assert set(ordered) == {cell.key for cell in whole}
+
+
+def test_every_fourth_is_a_second_seed_where_there_are_some():
+    whole = plan(load_suite("width_study"), facts)
+    ordered = list(in_order(whole, ("width",)))[:12]
+    again = [point(cell) in {point(other) for other in ordered[:place]} for place, cell in enumerate(ordered)]
+    assert again == [False, False, False, True] * 3
