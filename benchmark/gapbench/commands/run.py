@@ -32,7 +32,9 @@ if TYPE_CHECKING:
     help="Only part I (from 0) of N, for job arrays; gapbench merge makes one run of the parts.",
 )
 @click.option(
-    "--proxies", shell_complete=proxies, help=f"Only these proxies, separated by commas; {PROXY_GROUPS}."
+    "--proxies",
+    shell_complete=proxies,
+    help=f"These proxies in place of the suite's, separated by commas; {PROXY_GROUPS}.",
 )
 @click.option("--retry-failed", is_flag=True, help="Repeat what has status failed.")
 @click.option(
@@ -87,9 +89,15 @@ def run_command(
     files are found and restored.
     """
     from gapbench.commands.progress import progress
+    from gapbench.proxies.registry import GROUPS, expanded
     from gapbench.running import run
 
     names = None if proxies is None else [name.strip() for name in proxies.split(",") if name.strip()]
+    for group in () if quiet else GROUPS.keys() & set(names or ()):
+        many = len(expanded([group]))
+        click.echo(
+            f"--proxies {group}: {many} proxies, those of the suite with its options, in place of its own."
+        )
     with progress(quiet, log, verbose) as shown:
         if dry_run:
             text = _estimated(suite, out, proxies=names, progress=shown, **options)
