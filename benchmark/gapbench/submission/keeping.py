@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,6 +62,28 @@ def listed(run: str | os.PathLike[str]) -> list[Listed]:
         remarks += strangers([entry], opened.identity, opened.checksums)
         found.append(Listed(entry, remarks=tuple(remarks)))
     return found + [Listed(entry, withdrawn=True) for entry in _withdrawn(Path(run))]
+
+
+def begun(run: str | os.PathLike[str]) -> dict[str, int]:
+    """Submissions of which there are values but no entry: interrupted, or refused.
+
+    Returns:
+        Label -> how many networks have a value or a reason why there is none.
+    """
+    from gapbench.runs.store import Store
+
+    folder = Path(run)
+    entries = [*load_entries(folder), *_withdrawn(folder)]
+    known = {entry.id for entry in entries} | {entry.label for entry in entries}
+    with Store(folder, readonly=True) as store:
+        submissions = store.meta("submissions") or {}
+        labels = {
+            own["label"]
+            for identity, own in submissions.items()
+            if identity not in known and own["label"] not in known
+        }
+        counts = Counter(row.label for row in store.measured() if row.label in labels) if labels else {}
+    return dict(counts)
 
 
 def _withdrawn(run: Path) -> list[Entry]:

@@ -15,7 +15,7 @@ from gapbench.cli import cli
 from gapbench.runs.entries import load_entries, write_entry
 from gapbench.runs.entry import EntryPopulation, Verification
 from gapbench.submission.comparing import compared
-from gapbench.submission.keeping import listed, put_back, rename, withdraw
+from gapbench.submission.keeping import begun, listed, put_back, rename, withdraw
 from gapbench.submission.submitting import submit
 from gapbench_leaderboard.statistics import kendall_tau
 
@@ -254,6 +254,17 @@ def test_a_folder_without_a_run_is_said_to_be_none(tmp_path):
 def test_a_run_without_entries_says_how_to_add_one(trained, tmp_path):
     shutil.copytree(trained, tmp_path / "run")
     assert "gapbench submit FILE.py" in call("entries", tmp_path / "run").output
+
+
+def test_what_was_interrupted_is_not_forgotten(entered, run_folder):
+    assert begun(run_folder) == {}
+    (entry,) = load_entries(run_folder)
+    networks = len(values(run_folder, entry.label))
+    (run_folder / "entries" / f"{entry.id}.json").unlink()  # as before the last step of a submission
+    assert begun(run_folder) == {entry.label: networks}
+    told = call("entries", run_folder).output
+    assert f"{entry.label}: measured on {networks} networks, but no entry" in told
+    assert "The same gapbench submit goes on" in told
 
 
 def test_what_a_population_can_decide_is_told_before_it_is_measured_on(run_folder, hosts, tmp_path):

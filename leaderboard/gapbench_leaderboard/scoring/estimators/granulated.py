@@ -15,6 +15,7 @@ GRANULATED = Estimator(
     "(Jiang et al. 2020).",
     interval="confidence",
     heading="granulated",
+    notes={SCORE: "tau along one axis at a time, the others equal, averaged over the axes"},
     shown_in=(RANKING, MIRROR, SCORE),
     order=70,
     each="axis",

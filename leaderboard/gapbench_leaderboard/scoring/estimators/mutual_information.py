@@ -22,6 +22,7 @@ K = Estimator(
     "axes, over the entropy (Jiang et al. 2020). Biased upwards: compare it with `K_null`.",
     interval="range",
     heading="K",
+    notes={SCORE: "share of the target's order that the measure's tells, given any two axes; biased upwards"},
     shown_in=(MIRROR, SCORE),
     order=75,
 )
