@@ -14,7 +14,7 @@ import torch
 import gapbench
 from benchmark.run_cases import children, count, rows, same, start
 from benchmark.tiny_suite import TINY
-from gapbench.population import driver, stacked_cells
+from gapbench.population import driver, pool, stacked_cells
 from gapbench.population.facts import facts_source
 from gapbench.population.inline import Inline
 from gapbench.population.jobs import Setup, StackJob, TrainJob, TrialJob
@@ -284,7 +284,7 @@ def test_a_network_that_kills_its_worker_is_found_and_takes_no_other_along(
             else:
                 super()._work(job, send)
 
-    monkeypatch.setattr(driver, "Inline", Killed)
+    monkeypatch.setattr(pool, "Inline", Killed)
     result = quick(suite, tmp_path)
     assert deaths == [4, 4, 2, 2, 1, 1]
     found = result.population.set_index("cell")
@@ -302,7 +302,7 @@ def test_a_trial_that_kills_its_worker_leaves_the_plain_loop(suite, alone, tmp_p
             else:
                 super()._work(job, send)
 
-    monkeypatch.setattr(driver, "Inline", Killed)
+    monkeypatch.setattr(pool, "Inline", Killed)
     result = quick(suite, tmp_path)
     assert {engine for engine, _ in engines(tmp_path).values()} == {"loop"}
     assert weights(result) == weights(alone)
