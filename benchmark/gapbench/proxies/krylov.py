@@ -93,7 +93,7 @@ def _control(
 
     Returns:
         None where there are too few samples or no second derivatives, and for normalised logits: their loss bends
-        on the scale of perturbations in use, and what its Hessian foretold made standard errors hardly smaller.
+        on the scale of perturbations in use, and further samples lessen the standard error at less cost.
     """
     from gapbench.computation.normalised_logits import NormalisedLogits
     from gapbench.curvature.averages import FEWEST

@@ -265,6 +265,21 @@ def test_normalised_logits_are_those_of_a_network_that_normalises_them(name, pla
         )
 
 
+def test_averages_of_normalised_logits_take_no_hessian_product(monkeypatch):
+    network, shape = NETWORKS["conv_bn"]
+    x, y = data(shape, "cross_entropy")
+    plain = gapbench.measure("sharpness_average_gaussian", network, x, y)
+    assert plain.details["control_variate"]
+
+    def never(*_):
+        raise AssertionError("a Hessian product")
+
+    monkeypatch.setattr("gapbench.curvature.loss.Landscape.hessian_product", never)
+    for name in ("sharpness_average_logit_normalised", "sharpness_average_adaptive_logit_normalised"):
+        found = gapbench.measure(name, network, x, y)
+        assert (found.status, found.details["control_variate"]) == ("ok", False)
+
+
 def test_the_best_relative_direction_of_normalised_logits_for_a_small_radius():
     """rho |theta * g|_2 to first order, g the gradient of the loss of normalised logits."""
     network, shape = NETWORKS["relu"]
