@@ -60,9 +60,7 @@ def recorded(command: list[str], folder: Path, columns: int) -> list[Shot]:
         command, cwd=folder, env=environment, stdin=own, stdout=own, stderr=own, start_new_session=True
     )
     os.close(own)
-    screen = pyte.HistoryScreen(columns, ROWS, history=10_000)
-    stream = pyte.ByteStream(screen)
-    shots: list[Shot] = []
+    pieces: list[tuple[float, bytes]] = []  # drawn at the end: a slow terminal would slow the command down
     while True:
         ready, _, _ = select.select([main], [], [], 0.2)
         try:
@@ -72,18 +70,22 @@ def recorded(command: list[str], folder: Path, columns: int) -> list[Shot]:
         if ready and not piece:
             break
         if piece:
-            stream.feed(piece)
-            shots.append(Shot(time.monotonic() - start, tuple(line.rstrip() for line in screen.display)))
+            pieces.append((time.monotonic() - start, piece))
         elif process.poll() is not None:
             break
-    if process.wait() not in (0, 1):
-        raise SystemExit(
-            f"{' '.join(command)} ended with {process.returncode}:\n" + "\n".join(screen.display)
-        )
+    code, end = process.wait(), time.monotonic() - start
+    screen = pyte.HistoryScreen(columns, ROWS, history=10_000)
+    stream = pyte.ByteStream(screen)
+    shots: list[Shot] = []
+    for at, piece in pieces:
+        stream.feed(piece)
+        shots.append(Shot(at, tuple(line.rstrip() for line in screen.display)))
+    if code not in (0, 1):
+        raise SystemExit(f"{' '.join(command)} ended with {code}:\n" + "\n".join(screen.display))
     history = ["".join(row[k].data for k in range(columns)).rstrip() for row in screen.history.top]
     return [
         *shots,
-        Shot(time.monotonic() - start, (*history, *(line.rstrip() for line in screen.display))),
+        Shot(end, (*history, *(line.rstrip() for line in screen.display))),
     ]
 
 

@@ -46,6 +46,10 @@ OTHER_SEEDS = (1, 2, 3)
 LIMITS = Limits(seconds=20.0)
 TYPICAL = 0.15
 """Seconds that a measurement takes, mean over the networks, until some are made."""
+LOADING = 4.0
+"""Seconds in which the file is loaded where measurements take that: as many times longer or shorter take these."""
+SESSION = 0.3
+"""Of the time of loading: what the processes that measure take to begin after it."""
 EVERY = 0.02
 """Seconds that a measurement takes beside what grows with the network."""
 
@@ -88,7 +92,12 @@ def check(
         sum(times.values()), say, what="measurements", before=SANDBOX, expected=expected.seconds
     )
     with fleet:
+        loading = time.monotonic()
         loaded = fleet.describe()
+        took = time.monotonic() - loading
+        if hosts is None:  # else it tells nothing of a start
+            expected.typically(TYPICAL * took / LOADING)
+            countdown.soon(SESSION * took)
 
         def report(points: Sequence[Point], name: str, evidence: Evidence | None = None) -> Report:
             order = [point for wanted in POINTS for point in points if point.name == wanted]

@@ -30,6 +30,11 @@ class Expected:
         self._costs = {name: 1.0 if not costs else costs[name] / mean for name in times}
         self._lock = threading.Lock()
 
+    def typically(self, seconds: float) -> None:
+        """What a measurement typically takes is known better by now."""
+        with self._lock:
+            self._typical = seconds
+
     def heard(self, name: str, seconds: float) -> None:
         """One measurement of a network is done, and took so many seconds."""
         with self._lock:

@@ -12,7 +12,7 @@ from gapbench_base.durations import duration
 SILENCE = 10.0  # seconds between two lines, at least
 FEW = 3  # from so many on, the time between them counts
 PRIOR = 8.0  # measurements that what one typically takes counts for
-SANDBOX = 3.5
+SANDBOX = 4.5
 """Seconds that the processes for proxies typically take to start."""
 
 
@@ -54,6 +54,12 @@ class Countdown:
         self.began = self.first = self.last = self._latest = time.monotonic()
         if typical or expected is not None:
             self._tell(0)
+
+    def soon(self, seconds: float) -> None:
+        """It is known by now that the first begins in so many seconds."""
+        with self._lock:
+            self._before = time.monotonic() - self.began + seconds
+            self._tell(self._count)
 
     def more(self) -> None:
         """One more is, whichever thread says so."""

@@ -132,6 +132,12 @@ def test_the_time_of_what_is_ahead_is_what_the_same_networks_took():
     assert expected.seconds() == 0
 
 
+def test_what_a_measurement_typically_takes_can_be_corrected_before_the_first():
+    expected = Expected({"a": 2, "b": 1}, typical=1.0, at_once=1)
+    expected.typically(3.0)
+    assert expected.seconds() == 9.0
+
+
 def test_what_was_not_measured_yet_takes_longer_the_more_it_costs():
     expected = Expected({"a": 1, "b": 2, "c": 1}, 0.5, 2, {"a": 0.1, "b": 0.3, "c": 0.8})
     assert expected.seconds() == pytest.approx(0.5 * (0.25 + 2 * 0.75 + 2.0) / 2)

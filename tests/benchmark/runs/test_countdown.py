@@ -74,6 +74,18 @@ def test_what_shows_progress_is_shown_every_one_from_the_first_moment_on(monkeyp
     ]
 
 
+def test_the_start_is_forecast_anew_once_something_is_known_of_it(monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr(module.time, "monotonic", lambda: clock[0])
+    shown = Shown()
+    countdown = Countdown(2, shown, what="values", before=4.0, expected=lambda: 8.0)
+    clock[0] = 6.0
+    assert countdown.left(0, 6.0) == 8.0
+    countdown.soon(3.0)
+    assert countdown.left(0, 7.0) == 2.0 + 8.0
+    assert shown.shown == [("values", 0, 2, 4 + 8), ("values", 0, 2, 3 + 8)]
+
+
 def test_nothing_is_guessed_where_nothing_is_known(monkeypatch):
     clock = [0.0]
     monkeypatch.setattr(module.time, "monotonic", lambda: clock[0])
