@@ -12,6 +12,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import resources
@@ -32,10 +33,11 @@ AUDITED = ("plain/mlp", "timm/convmixer", "timm/vit_tiny")
 INDEX = "prepared.json"
 TOLD = "made one of "
 """Before the number of networks, in a line for each that is made."""
-NETWORKS, EACH, STARTING = 35, 0.3, 6.0
+NETWORKS, EACH, STARTING = 35, 0.3, 6.5
 """How many networks there are, the seconds that one takes, and the seconds before the first, until it is known."""
-AFTERWARDS = 20.0
-"""Seconds that preparing the audit, starting the sandbox and a check of a cheap proxy take then."""
+AFTERWARDS = 22.0
+"""Seconds that preparing the audit, starting the sandbox and a check of a cheap proxy take then, on a machine on
+which the others are right; as many times more on a slower one."""
 CODE = ("gapbench_base", "gapbench_models", "gapbench_tasks", "gapbench")
 """Packages whose sources decide what the networks are."""
 
@@ -140,12 +142,16 @@ def _make(folder: Path, text: str, say: Callable[[str], None]) -> None:
             stderr=said,
             text=True,
         )
-        countdown = Countdown(
-            NETWORKS, say, lambda: AFTERWARDS, "networks made", typical=EACH, before=STARTING
-        )
+        began, made = time.monotonic(), 0
+
+        def afterwards() -> float:
+            return AFTERWARDS * slowness(time.monotonic() - began, made)
+
+        countdown = Countdown(NETWORKS, say, afterwards, "networks made", typical=EACH, before=STARTING)
         with process:
             for line in process.stdout or ():  # one for each network, with how many there are
                 if line.startswith(TOLD):
+                    made += 1
                     countdown.total = int(line.removeprefix(TOLD))
                     countdown.more()
         said.seek(0)
@@ -153,6 +159,11 @@ def _make(folder: Path, text: str, say: Callable[[str], None]) -> None:
     if process.returncode != 0 or not (folder / INDEX).exists():
         why = clean(errors.splitlines()[-1]) if errors else "it gave no reason"
         raise GapbenchError(f"The networks to check on could not be made: {why}")
+
+
+def slowness(seconds: float, made: int) -> float:
+    """How many times longer than foretold it took until so many networks were made; 1 before the first."""
+    return 1.0 if made == 0 else seconds / (STARTING + EACH * made)
 
 
 def _opened(folder: Path) -> CheckPopulation:

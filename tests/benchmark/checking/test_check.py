@@ -19,7 +19,15 @@ from benchmark.sandbox.adversaries import ADVERSARIES, BENIGN, PLACE, body
 from gapbench import GapbenchError
 from gapbench.checking import check as checking
 from gapbench.checking.invariances import summary
-from gapbench.checking.population import AUDITED, INDEX, RANKED, check_population
+from gapbench.checking.population import (
+    AUDITED,
+    EACH,
+    INDEX,
+    RANKED,
+    STARTING,
+    check_population,
+    slowness,
+)
 from gapbench.invariance.transformations import KINDS
 from gapbench.sandbox.limits import Limits
 
@@ -340,3 +348,9 @@ def test_without_a_sandbox_check_warns_and_goes_on(cache, tmp_path):
     assert done.returncode == 1
     assert "registers no proxy" in done.stdout
     assert shutil.which("bwrap") is None or "install" in done.stderr
+
+
+def test_what_comes_after_the_networks_takes_as_many_times_longer_as_they_did():
+    assert slowness(30.0, 0) == 1.0
+    assert slowness(STARTING + 10 * EACH, 10) == 1.0
+    assert slowness(3 * STARTING + 30 * EACH, 10) == 3.0
