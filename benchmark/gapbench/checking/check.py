@@ -11,13 +11,21 @@ from concurrent.futures import ThreadPoolExecutor
 from gapbench.checking import findings
 from gapbench.checking.findings import Evidence
 from gapbench.checking.invariances import audit, summary
-from gapbench.checking.population import RANKED, AuditCase, CheckPopulation, check_population
+from gapbench.checking.population import (
+    LOADING,
+    RANKED,
+    AuditCase,
+    CheckPopulation,
+    check_population,
+    expected_loading,
+    remember_loading,
+)
 from gapbench.checking.printed import printed
 from gapbench.checking.report import FAIL, INFORMATION, Point, Report
 from gapbench.checking.trials import Bench, Expected
 from gapbench.population.stored import Member, Population
 from gapbench.proxies.results import Measurement
-from gapbench.runs.countdown import SANDBOX, Countdown
+from gapbench.runs.countdown import Countdown
 from gapbench.sandbox import bubblewrap
 from gapbench.sandbox.described import choose, options_with
 from gapbench.sandbox.fleet import Fleet
@@ -45,11 +53,9 @@ POINTS = (
 OTHER_SEEDS = (1, 2, 3)
 LIMITS = Limits(seconds=20.0)
 TYPICAL = 0.15
-"""Seconds that a measurement takes, mean over the networks, until some are made."""
-LOADING = 4.0
-"""Seconds in which the file is loaded where measurements take that: as many times longer or shorter take these."""
+"""Seconds that a measurement takes, mean over the networks, until some are made, where loading takes `LOADING`."""
 SESSION = 0.3
-"""Of the time of loading: what the processes that measure take to begin after it."""
+"""Of the time of loading a file: what the processes that measure take to begin after it."""
 EVERY = 0.02
 """Seconds that a measurement takes beside what grows with the network."""
 
@@ -87,15 +93,18 @@ def check(
         preload=("timm.models", "torchvision.models"),
     )
     times = _times(prepared)
-    expected = Expected(times, TYPICAL, costs=_costs(prepared))
+    loading = expected_loading(population.folder)
+    expected = Expected(times, TYPICAL * loading / LOADING, costs=_costs(prepared))
+    before = loading * (1.0 + SESSION)
     countdown = Countdown(
-        sum(times.values()), say, what="measurements", before=SANDBOX, expected=expected.seconds
+        sum(times.values()), say, what="measurements", before=before, expected=expected.seconds
     )
     with fleet:
-        loading = time.monotonic()
+        opened = time.monotonic()
         loaded = fleet.describe()
-        took = time.monotonic() - loading
         if hosts is None:  # else it tells nothing of a start
+            took = time.monotonic() - opened
+            remember_loading(population.folder, took)
             expected.typically(TYPICAL * took / LOADING)
             countdown.soon(SESSION * took)
 

@@ -6,6 +6,7 @@ of invariances, so that a check builds no network and finds no symmetries. Impor
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -23,6 +24,7 @@ from gapbench.population.stored import Member, Population
 from gapbench.runs.identity import Identity
 from gapbench.sandbox.protocol import clean
 from gapbench_base.errors import GapbenchError
+from gapbench_base.files import write_atomically
 
 RANKED = ("plain/mlp", "plain/cnn")
 """Families that it has in several widths, among which a proxy's order is looked at."""
@@ -38,6 +40,10 @@ NETWORKS, EACH, STARTING = 35, 0.3, 6.5
 AFTERWARDS = 22.0
 """Seconds that preparing the audit, starting the sandbox and a check of a cheap proxy take then, on a machine on
 which the others are right; as many times more on a slower one."""
+LOADING = 4.0
+"""Seconds in which a file is loaded on such a machine."""
+TOOK = "loading.txt"
+"""In the folder of the networks: how many it took the last time."""
 CODE = ("gapbench_base", "gapbench_models", "gapbench_tasks", "gapbench")
 """Packages whose sources decide what the networks are."""
 
@@ -142,16 +148,15 @@ def _make(folder: Path, text: str, say: Callable[[str], None]) -> None:
             stderr=said,
             text=True,
         )
-        began, made = time.monotonic(), 0
-
-        def afterwards() -> float:
-            return AFTERWARDS * slowness(time.monotonic() - began, made)
-
-        countdown = Countdown(NETWORKS, say, afterwards, "networks made", typical=EACH, before=STARTING)
+        began, made, pace = time.monotonic(), 0, 1.0
+        countdown = Countdown(
+            NETWORKS, say, lambda: AFTERWARDS * pace, "networks made", typical=EACH, before=STARTING
+        )
         with process:
             for line in process.stdout or ():  # one for each network, with how many there are
                 if line.startswith(TOLD):
                     made += 1
+                    pace = slowness(time.monotonic() - began, made)
                     countdown.total = int(line.removeprefix(TOLD))
                     countdown.more()
         said.seek(0)
@@ -159,6 +164,21 @@ def _make(folder: Path, text: str, say: Callable[[str], None]) -> None:
     if process.returncode != 0 or not (folder / INDEX).exists():
         why = clean(errors.splitlines()[-1]) if errors else "it gave no reason"
         raise GapbenchError(f"The networks to check on could not be made: {why}")
+    remember_loading(folder, LOADING * pace)
+
+
+def expected_loading(folder: Path) -> float:
+    """Seconds that loading a file takes, as the last time on this machine."""
+    try:
+        return min(60.0, max(0.5, float((folder / TOOK).read_text(encoding="utf-8"))))
+    except (OSError, ValueError):
+        return LOADING
+
+
+def remember_loading(folder: Path, seconds: float) -> None:
+    """Keep what loading a file took, for the next forecast; a folder that cannot be written to is none's fault."""
+    with contextlib.suppress(OSError):
+        write_atomically(folder / TOOK, f"{seconds:.3f}\n".encode())
 
 
 def slowness(seconds: float, made: int) -> float:

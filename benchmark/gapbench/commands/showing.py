@@ -53,6 +53,7 @@ def progress_bars(console: Console | None = None) -> Progress:
         TimeElapsedColumn(),
         OneLine("last", table_column=Column(no_wrap=True, ratio=1)),
         expand=True,
+        refresh_per_second=4,
         console=console,
     )
 

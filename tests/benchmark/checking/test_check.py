@@ -23,9 +23,13 @@ from gapbench.checking.population import (
     AUDITED,
     EACH,
     INDEX,
+    LOADING,
     RANKED,
     STARTING,
+    TOOK,
     check_population,
+    expected_loading,
+    remember_loading,
     slowness,
 )
 from gapbench.invariance.transformations import KINDS
@@ -354,3 +358,14 @@ def test_what_comes_after_the_networks_takes_as_many_times_longer_as_they_did():
     assert slowness(30.0, 0) == 1.0
     assert slowness(STARTING + 10 * EACH, 10) == 1.0
     assert slowness(3 * STARTING + 30 * EACH, 10) == 3.0
+
+
+def test_loading_is_forecast_to_take_what_it_took_the_last_time(tmp_path):
+    assert expected_loading(tmp_path) == LOADING
+    remember_loading(tmp_path, 7.25)
+    assert expected_loading(tmp_path) == 7.25
+    (tmp_path / TOOK).write_text("nan")
+    assert 0.5 <= expected_loading(tmp_path) <= 60.0
+    (tmp_path / TOOK).write_text("soon")
+    assert expected_loading(tmp_path) == LOADING
+    remember_loading(tmp_path / "missing", 1.0)  # is no error
