@@ -52,7 +52,7 @@ POINTS = (
 
 OTHER_SEEDS = (1, 2, 3)
 LIMITS = Limits(seconds=20.0)
-TYPICAL = 0.15
+TYPICAL = 0.18
 """Seconds that a measurement takes, mean over the networks, until some are made, where loading takes `LOADING`."""
 SESSION = 0.3
 """Of the time of loading a file: what the processes that measure take to begin after it."""
