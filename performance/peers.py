@@ -3,10 +3,10 @@
     pip install pyhessian curvlinops-for-pytorch
     OMP_NUM_THREADS=1 python performance/peers.py [--repeats 5] [--record FILE]
 
-A ReLU ResNet-18 of width 1/4 (128 images of 32 x 32, 10 classes), trained to a cross-entropy of `FITTED`. Times are
-processor seconds, medians of repeats taken in turn, in units of one gradient of the loss; ratios have their least and
-largest values over the repeats. What anyone needs for an accuracy, we or a peer, is found first, by raising the
-effort until it is there.
+A ReLU ResNet-18 of width 1/4 (128 images of 32 x 32, 10 classes), trained to a cross-entropy of `FITTED`.
+Times are processor seconds, medians of repeats taken in turn, in units of one gradient of the loss; ratios have
+their least and largest values over the repeats. What anyone needs for an accuracy, we or a peer, is found first,
+by raising the effort until it is there.
 Our tests of a network (whether examples meet, whether derivatives are right), made once for all proxies, are a row
 of their own.
 """

@@ -22,7 +22,7 @@ from gapbench.checking.population import (
 )
 from gapbench.checking.printed import printed
 from gapbench.checking.report import FAIL, INFORMATION, Point, Report
-from gapbench.checking.trials import Bench, Expected
+from gapbench.checking.trials import Bench, Expected, Hopeless
 from gapbench.population.stored import Member, Population
 from gapbench.proxies.results import Measurement
 from gapbench.runs.countdown import Countdown
@@ -31,6 +31,7 @@ from gapbench.sandbox.described import choose, options_with
 from gapbench.sandbox.fleet import Fleet
 from gapbench.sandbox.launching import Host
 from gapbench.sandbox.limits import Limits
+from gapbench.sandbox.sandbox import Answer
 from gapbench.sandbox.source import read_source
 from gapbench_base.errors import GapbenchError
 
@@ -142,8 +143,13 @@ def _measure(
     countdown: Countdown,
     expected: Expected,
 ) -> Evidence:
-    """All networks once on either side, in opposite orders; some with other seeds; the audit."""
-    population = prepared.population
+    """All networks once on either side, in opposite orders; some with other seeds; the audit.
+
+    Returns:
+        What was measured. A proxy that fails on all of the first is not tried on the rest.
+    """
+    population, hopeless = prepared.population, Hopeless()
+    families = {member.key: member.configuration.family for member in population.members}
     ranked = _ranked(population)
     forward = [(member.key, 0) for member in population.members]
     further = [(member.key, seed) for member in ranked[::3] for seed in OTHER_SEEDS]
@@ -153,13 +159,16 @@ def _measure(
         expected.heard(network, seconds)
         countdown.more()
 
+    def answered(network: str, answer: Answer) -> None:
+        hopeless.heard(families[network], answer)
+
     with (
         Bench(fleet, prepared.packed, prepared.modules, disturbed=False, measured=told) as here,
         Bench(fleet, prepared.packed, prepared.modules, disturbed=True, measured=told) as there,
         ThreadPoolExecutor(2) as pool,
     ):
-        second = pool.submit(there.run, forward[::-1])
-        first = here.run(forward)
+        second = pool.submit(there.run, forward[::-1], hopeless, answered)
+        first = here.run(forward, hopeless, answered)
         others = second.result()
         evidence = Evidence(
             name=name,

@@ -15,7 +15,8 @@ from gapbench.sandbox.limits import LATE, Limits
 from gapbench.sandbox.sandbox import Answer, Loaded
 from gapbench_base.suggestions import did_you_mean
 
-PURITY = ("it changed the", "it replaced", "it left", "it drew")
+DREW = "it drew"
+PURITY = ("it changed the", "it replaced", "it left", DREW)
 Answers = dict[tuple[str, int], Answer]
 
 
@@ -122,8 +123,22 @@ def _purity(evidence: Evidence) -> Point:
         "purity",
         FAIL,
         "\n".join(list(found)[:5]),
-        "work on copies (copy.deepcopy(context.model), tensor.clone()) and draw from context.generator",
+        _how_to_be_pure(list(found)),
     )
+
+
+def _how_to_be_pure(found: Sequence[str]) -> str:
+    """What to do instead, by what was done."""
+    drawn = [what for what in found if what.startswith(DREW)]
+    advice = []
+    if len(drawn) < len(found):
+        advice.append("work on copies (copy.deepcopy(context.model), tensor.clone())")
+    if drawn:
+        advice.append(
+            "draw from context.generator: torch.randn(shape, generator=context.generator), for instance, where "
+            "torch.randn_like has no generator"
+        )
+    return "; ".join(advice)
 
 
 def _values(evidence: Evidence) -> list[Point]:
@@ -143,7 +158,9 @@ def _values(evidence: Evidence) -> list[Point]:
         text = "no network has a value: not applicable: " + "; ".join(reasons)
         return [Point("values", FAIL, text, "it must be defined on some of the networks")]
     reasons = list(dict.fromkeys(failed.values()))
-    text = f"failed on {len(failed)} of {len(found)} networks:\n" + "\n".join(reasons[:4])
+    untried = len(evidence.population.members) - len(found)
+    others = f" (the other {untried} were not tried)" if untried and not ok else ""
+    text = f"failed on {len(failed)} of {len(found)} networks{others}:\n" + "\n".join(reasons[:4])
     if ok:
         return [Point("values", WARNING, text, "see the point on families")]
     return [Point("values", FAIL, text, _how_to_value(reasons))]
@@ -315,7 +332,9 @@ def _baselines(evidence: Evidence) -> Point:
             tau = sum(taus) / len(taus)
             parts.append(f"{label} {tau:+.2f}")
             warning = warning or (label == "parameter_count" and abs(tau) > 0.95)
-    text = "tau with " + ", ".join(parts) if parts else "too few values to compare with the baselines"
+    text = "too few values to compare with the baselines"
+    if parts:
+        text = f"rank correlation (tau) of {evidence.name} with " + ", ".join(parts)
     if warning:
         text += ": it orders these networks as their number of parameters does"
     return Point("baselines", INFORMATION, text)

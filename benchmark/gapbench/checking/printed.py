@@ -25,7 +25,11 @@ def printed(loaded: Loaded, evidence: Evidence | None) -> str:
         name = [*failed, *answers][0]
         where = f"on a network of {evidence.family(name)}"
         where += f" (it printed on {len(answers)} of {len(evidence.measurements())} networks)"
-        parts.append(_labelled(f"Printed by the proxy {evidence.name} {where}", answers[name].output))
+        parts.append(
+            _labelled(
+                f"Printed by the proxy {evidence.name}, or by what it calls, {where}", answers[name].output
+            )
+        )
     return "\n".join(parts)
 
 

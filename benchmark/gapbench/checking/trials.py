@@ -10,6 +10,8 @@ from gapbench.sandbox.fleet import Fleet
 from gapbench.sandbox.sandbox import Answer, Session
 
 MOST_ENDS = 3
+ENOUGH, FAMILIES = 6, 3
+"""Answers, and families that they are of: where all of so many failed, the rest would, too."""
 PRIOR = 10.0  # networks of average cost that what one typically takes counts for
 
 
@@ -50,6 +52,27 @@ class Expected:
                 count * self._took.get(name, each * self._costs[name]) for name, count in self._ahead.items()
             )
             return ahead / self._at_once
+
+
+class Hopeless:
+    """Whether a proxy has failed on everything so far, and often enough to stop."""
+
+    def __init__(self) -> None:
+        self._families: dict[str, int] = {}
+        self._worked = False
+        self._lock = threading.Lock()
+
+    def heard(self, family: str, answer: Answer) -> None:
+        """One more answer, of a network of that family."""
+        with self._lock:
+            self._families[family] = self._families.get(family, 0) + 1
+            self._worked = self._worked or answer.measurement.status != "failed"
+
+    def __call__(self) -> bool:
+        """Whether to stop."""
+        with self._lock:
+            enough = sum(self._families.values()) >= ENOUGH and len(self._families) >= FAMILIES
+            return enough and not self._worked
 
 
 class Bench:
@@ -94,11 +117,17 @@ class Bench:
         self._heard(name, time.monotonic() - started)
         return answer
 
-    def run(self, wanted: Sequence[tuple[str, int]]) -> dict[tuple[str, int], Answer]:
-        """Answers by network and seed; stops when too many processes did not survive."""
+    def run(
+        self,
+        wanted: Sequence[tuple[str, int]],
+        hopeless: Callable[[], bool] = lambda: False,
+        answered: Callable[[str, Answer], None] = lambda name, answer: None,
+    ) -> dict[tuple[str, int], Answer]:
+        """Answers by network and seed; stops when too many processes did not survive, or `hopeless` says so."""
         answers: dict[tuple[str, int], Answer] = {}
         for name, seed in wanted:
-            if self.ends >= MOST_ENDS:
+            if self.ends >= MOST_ENDS or hopeless():
                 break
             answers[name, seed] = self.measure(name, self.packed[name], seed)
+            answered(name, answers[name, seed])
         return answers

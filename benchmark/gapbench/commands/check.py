@@ -58,5 +58,7 @@ def check_command(
         click.echo(
             f"\n{report.proxy}: {'passes' if report.passed else 'does not pass'} ({report.seconds:.0f} s{where})"
         )
+        if report.passed:
+            click.echo(f"Next: gapbench submit {file} --run RUN")
     if not report.passed:
         raise click.exceptions.Exit(1)

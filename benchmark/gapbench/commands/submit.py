@@ -113,6 +113,8 @@ def _claimed(entry: Entry) -> None:
             if claimed.low is not None and claimed.high is not None
             else f"tau with the gap {claimed.value:.3f} over {networks} networks."
         )
+        gap = "larger" if entry.higher_means == "worse" else "smaller"
+        click.echo(f"Above 0 it agrees with what the file declares: larger values, {gap} gaps.")
     else:
         click.echo(f"tau with the gap is not defined over {networks} networks: {claim}.")
 

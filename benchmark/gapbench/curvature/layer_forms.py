@@ -13,6 +13,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 HELD = 2e8  # numbers in per-example gradients that are held at once
 BLOCK = 2e6  # of them those of a layer, which stay near the processor
+LOOKS = 4  # random vectors by which two matrices are compared
 Weights = Mapping[int, Tensor]  # elementwise factors by identity of the parameter
 
 
@@ -167,15 +168,26 @@ class LayerForm:
         return found
 
     def agrees(self, layer: nn.Module, gradient: Tensor | None, summed: Mapping[int, Tensor | None]) -> bool:
-        """Whether the outer products, summed over examples, are autograd's gradient of the parameters."""
+        """Whether the outer products, summed over examples, are autograd's gradient of the parameters.
+
+        Returns:
+            Whether they are; matrices are compared by what they make of a few random vectors, which takes a small
+            part of the time.
+        """
         if gradient is None:  # not used by the output: right only if autograd says so too
             return all(summed[id(p)] is None for p in layer.parameters(recurse=False))
         g, a = self._gradients(gradient), self.inputs
+        vectors: Tensor | None = None
         if isinstance(layer, _BatchNorm | nn.LayerNorm):
             weight = (g * a).sum(dim=(0, 2))
             bias = g.sum(dim=(0, 2))
         else:
-            weight = torch.einsum("ngop,ngip->goi", g, a)
+            draw = torch.randn(
+                a.shape[2], LOOKS, generator=torch.Generator().manual_seed(0), dtype=torch.float64
+            )
+            vectors = draw.to(a)
+            seen = torch.matmul(vectors.T, a)  # n g looks p
+            weight = torch.matmul(g, seen.transpose(2, 3)).sum(dim=0)  # g o looks
             bias = g.sum(dim=(0, 3)).reshape(-1)
         for expected, parameter in ((weight, layer.weight), (bias, layer.bias)):
             if parameter is None:
@@ -183,6 +195,8 @@ class LayerForm:
             found = summed[id(parameter)]
             if found is None or expected is None:
                 return False
+            if vectors is not None and expected is weight:
+                found = torch.matmul(found.reshape(len(weight), -1, len(vectors)), vectors)
             error = torch.linalg.vector_norm(found.reshape(-1) - expected.reshape(-1))
             scale = torch.linalg.vector_norm(found) + torch.finfo(found.dtype).tiny
             tolerance = 1e-3 if found.dtype == torch.float32 else 1e-9

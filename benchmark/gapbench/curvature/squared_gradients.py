@@ -11,10 +11,13 @@ from gapbench.computation.tracing import plain_kernels
 from gapbench.curvature.backward import with_parameters_of
 from gapbench.curvature.layer_forms import HELD
 from gapbench.curvature.loss import Landscape
-from gapbench.curvature.per_example import layer_passes
+from gapbench.curvature.per_example import layer_passes, squared_gradient_norms
+from gapbench_base.errors import NotDefined
 
 DIAGONAL = "Gauss-Newton diagonal"
-CHUNK = 64  # examples whose graphs are held at once
+CHUNK = 32  # examples whose graphs are held at once: more do not stay near the processor
+CHECKED = 2  # examples whose squared gradients are added up in another way, too
+AGREEMENT = {torch.float64: 1e-8, torch.float32: 1e-3}  # of both sums
 
 
 def gauss_newton_diagonal(landscape: Landscape) -> Tensor:
@@ -25,6 +28,10 @@ def gauss_newton_diagonal(landscape: Landscape) -> Tensor:
 
     Returns:
         (d,) in float64.
+
+    Raises:
+        NotDefined: on a few examples the sum is not that of the squared norms of their gradients, which take
+            another way.
     """
     return landscape.remembered(DIAGONAL, lambda: _diagonal(landscape))
 
@@ -35,15 +42,28 @@ def _diagonal(landscape: Landscape) -> Tensor:
         name: torch.zeros(p.numel(), dtype=torch.float64, device=landscape.device)
         for name, p in network.named_parameters()
     }
-    for x in torch.split(landscape.inputs, min(CHUNK, landscape.chunk)):
+    first, others = landscape.inputs[:CHECKED], landscape.inputs[CHECKED:]
+    for x in [first, *(torch.split(others, min(CHUNK, landscape.chunk)) if len(others) else ())]:
         found = _by_layers(landscape, x)
         rest = {name: p.detach() for name, p in network.named_parameters() if name not in found}
         if rest:
-            others = _at_once(landscape, x, rest)
-            found |= _one_by_one(landscape, x, rest) if others is None else others
+            at_once = _at_once(landscape, x, rest)
+            found |= _one_by_one(landscape, x, rest) if at_once is None else at_once
+        if x is first:
+            _check(landscape, x, sum(float(squares.sum()) for squares in found.values()))
         for name, squares in found.items():
             totals[name] += squares
     return torch.cat([totals[name] for name in landscape.names]) / len(landscape.inputs)
+
+
+def _check(landscape: Landscape, x: Tensor, total: float) -> None:
+    """Raise `NotDefined` where `total` is not the sum of the squared norms of gradients of these examples."""
+    norms = squared_gradient_norms(landscape.model, x, landscape.scalars, len(x))
+    expected = float(norms.sum())
+    rounded_to_zero = landscape.dimension * torch.finfo(landscape.dtype).tiny
+    allowed = AGREEMENT.get(landscape.dtype, 0.01) * max(abs(total), abs(expected)) + rounded_to_zero
+    if abs(total - expected) > allowed:
+        raise NotDefined("gradients of single examples could not be told apart")
 
 
 def _by_layers(landscape: Landscape, x: Tensor) -> dict[str, Tensor]:

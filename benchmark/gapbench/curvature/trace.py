@@ -14,7 +14,6 @@ from gapbench.curvature.backward import with_parameters_of
 from gapbench.curvature.derivatives import LARGE
 from gapbench.curvature.diagonal import hessian_diagonal
 from gapbench.curvature.loss import EXAMINED, FEW, Landscape
-from gapbench.curvature.per_example import squared_gradient_norms
 from gapbench.curvature.residual import ResidualProbes
 from gapbench.curvature.squared_gradients import gauss_newton_diagonal
 from gapbench_base.errors import NotDefined
@@ -22,7 +21,6 @@ from gapbench_base.errors import NotDefined
 ALWAYS_EXACT = 512  # parameters up to which d Hessian products are taken whatever they cost
 EXACT_OPERATIONS = 2e10  # floating point operations of d Hessian products, at most, above that
 PASSES = 6  # a Hessian product in forward passes
-PLAIN = "Gauss-Newton trace"
 BLOCKS = 3  # parameter tensors whose blocks of H and G are compared
 
 
@@ -45,25 +43,20 @@ def gauss_newton_trace(landscape: Landscape) -> float:
     """tr G exactly, G = mean_i J_i' A_i J_i the Gauss-Newton matrix (= true Fisher for both losses).
 
     Cross-entropy: A = diag(p) - p p' = sum_c p_c (e_c - p)(e_c - p)', so tr G = mean_i sum_c
-    |d/dtheta sqrt(p_c) (f_c - p . f)|^2 with p held fixed. Squared loss: A = 1.
+    |d/dtheta sqrt(p_c) (f_c - p . f)|^2 with p held fixed. Squared loss: A = 1. From the diagonal of G, which is
+    shared with all who ask for that.
 
     Returns:
         The trace. `NotDefined` is raised where examples meet in the network.
     """
-    return landscape.remembered(PLAIN, lambda: _gauss_newton_trace(landscape))
+    _require_separate(landscape)
+    return float(gauss_newton_diagonal(landscape).sum())
 
 
 def adaptive_gauss_newton_trace(landscape: Landscape) -> float:
     """sum_j theta_j^2 G_jj, from the diagonal of G, which is shared with all who ask for that."""
     _require_separate(landscape)
     return float(landscape.theta().double() ** 2 @ gauss_newton_diagonal(landscape))
-
-
-def _gauss_newton_trace(landscape: Landscape) -> float:
-    _require_separate(landscape)
-    inputs, chunk = landscape.inputs, min(64, landscape.chunk)
-    norms = squared_gradient_norms(landscape.model, inputs, landscape.scalars, chunk)
-    return float(norms.sum() / len(inputs))
 
 
 def _require_separate(landscape: Landscape) -> None:

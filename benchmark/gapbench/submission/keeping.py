@@ -21,7 +21,7 @@ from gapbench.runs.entries import (
 )
 from gapbench.runs.entry import Entry
 from gapbench.submission.request import check_name
-from gapbench_base.errors import GapbenchError
+from gapbench_base.errors import GapbenchError, TableError
 
 Say = Callable[[str], None]
 WITHDRAWN = "withdrawn"
@@ -49,7 +49,7 @@ def listed(run: str | os.PathLike[str]) -> list[Listed]:
     from gapbench.runs.belonging import strangers
     from gapbench.runs.run import open_run
 
-    opened = open_run(run)
+    opened, on_board = open_run(run), _on_board(Path(run))
     same: dict[tuple[str, str], list[str]] = defaultdict(list)
     for entry in opened.entries:
         same[_what(entry)].append(entry.label)
@@ -60,8 +60,25 @@ def listed(run: str | os.PathLike[str]) -> list[Listed]:
         if others:
             remarks.append(f"the same source and options as {', '.join(others)}")
         remarks += strangers([entry], opened.identity, opened.checksums)
+        if on_board and entry.label not in on_board:
+            remarks.append(f"not on the board yet: gapbench board {run}")
         found.append(Listed(entry, remarks=tuple(remarks)))
-    return found + [Listed(entry, withdrawn=True) for entry in _withdrawn(Path(run))]
+    live = {entry.label for entry in opened.entries}
+    for entry in _withdrawn(Path(run)):
+        still = entry.label in on_board - live
+        remarks = [f"still on the board, which is older: gapbench board {run}"] if still else []
+        found.append(Listed(entry, withdrawn=True, remarks=tuple(remarks)))
+    return found
+
+
+def _on_board(run: Path) -> set[str]:
+    """The rows of the board as it lies there; none where there is none, or it cannot be read."""
+    from gapbench_leaderboard.board.scores_file import read_scores
+
+    try:
+        return set(read_scores(run / "board")["proxy"])
+    except (TableError, OSError):
+        return set()
 
 
 def begun(run: str | os.PathLike[str]) -> dict[str, int]:

@@ -32,15 +32,15 @@ def stratified(words: str, within: str) -> str:
 HEAD: tuple[PageTest, ...] = (
     {
         "estimator": "beats_oracle",
-        "one": "beats the hyper-parameter oracle",
-        "many": "beat the hyper-parameter oracle",
+        "one": "significantly beats the hyper-parameter oracle",
+        "many": "significantly beat the hyper-parameter oracle",
         "about": "it knows the settings of each network, not its weights",
         "against": HYPERPARAMETER_ORACLE,
     },
     {
         "estimator": "beats_size",
-        "one": "beats the number of parameters",
-        "many": "beat the number of parameters",
+        "one": "significantly beats the number of parameters",
+        "many": "significantly beat the number of parameters",
         "about": "either way up",
         "against": "parameter_count",
     },

@@ -4,6 +4,7 @@ import io
 import json
 import math
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -32,6 +33,7 @@ from gapbench.checking.population import (
     remember_loading,
     slowness,
 )
+from gapbench.checking.trials import Hopeless
 from gapbench.invariance.transformations import KINDS
 from gapbench.sandbox.limits import Limits
 
@@ -369,3 +371,41 @@ def test_loading_is_forecast_to_take_what_it_took_the_last_time(tmp_path):
     (tmp_path / TOOK).write_text("soon")
     assert expected_loading(tmp_path) == LOADING
     remember_loading(tmp_path / "missing", 1.0)  # is no error
+
+
+def test_a_proxy_that_always_fails_is_not_tried_on_every_network(checked):
+    report = checked(body("return context.logit.mean()"))
+    (values,) = [point for point in report.points if point.name == "values"]
+    assert values.status == "fail"
+    assert "has no 'logit'" in values.advice
+    assert "logits" in values.advice
+    failed, of = re.match(r"failed on (\d+) of (\d+) networks", values.text).groups()
+    assert failed == of
+    assert int(of) < len(a_few().population.members)
+    assert f"the other {len(a_few().population.members) - int(of)} were not tried" in values.text
+
+
+def test_hopeless_is_what_failed_on_networks_of_several_families():
+    def answer(status):
+        return SimpleNamespace(measurement=SimpleNamespace(status=status))
+
+    hopeless = Hopeless()
+    for family in "aaaaaab":
+        hopeless.heard(family, answer("failed"))
+        assert not hopeless()
+    hopeless.heard("c", answer("failed"))
+    assert hopeless()
+    hopeless.heard("d", answer("not_applicable"))
+    assert not hopeless()
+
+
+def test_who_draws_is_told_how_to_draw_and_who_changes_to_copy(checked):
+    def advice(text):
+        return next(point.advice for point in checked(body(text)).points if point.name == "purity")
+
+    drawn = advice("return float(torch.randn(3).sum())")
+    assert "generator=context.generator" in drawn
+    assert "deepcopy" not in drawn
+    changed = advice("next(context.model.parameters()).data.add_(1.0)\nreturn 1.0")
+    assert "deepcopy" in changed
+    assert "generator" not in changed

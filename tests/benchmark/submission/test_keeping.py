@@ -14,6 +14,7 @@ from gapbench import GapbenchError
 from gapbench.cli import cli
 from gapbench.runs.entries import load_entries, write_entry
 from gapbench.runs.entry import EntryPopulation, Verification
+from gapbench.submission import keeping
 from gapbench.submission.comparing import compared
 from gapbench.submission.keeping import begun, listed, put_back, rename, withdraw
 from gapbench.submission.submitting import submit
@@ -64,6 +65,31 @@ def test_withdrawn_is_not_deleted_and_comes_back(entered, run_folder):
     assert load_entries(run_folder) == [entered]
     assert "a_norm" in shown(run_folder)
     assert values(run_folder, "a_norm") == before
+
+
+def test_a_board_that_a_withdrawal_was_cut_off_from_is_said_to_be_older(entered, run_folder, monkeypatch):
+    """The file is moved first; a kill while the board is scored leaves the row on it."""
+
+    def killed(folder, say):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(keeping, "_rebuild", killed)
+        with pytest.raises(KeyboardInterrupt):
+            withdraw(run_folder, "a_norm")
+    assert "a_norm" in shown(run_folder)
+    (aside,) = listed(run_folder)
+    assert aside.remarks == (f"still on the board, which is older: gapbench board {run_folder}",)
+    assert call("board", run_folder).exit_code == 0
+    assert "a_norm" not in shown(run_folder)
+    assert listed(run_folder)[0].remarks == ()
+    with monkeypatch.context() as patch:
+        patch.setattr(keeping, "_rebuild", killed)
+        with pytest.raises(KeyboardInterrupt):
+            put_back(run_folder, entered.id)
+    assert f"not on the board yet: gapbench board {run_folder}" in call("entries", run_folder).output
+    assert call("board", run_folder).exit_code == 0
+    assert listed(run_folder)[0].remarks == ()
 
 
 def test_what_was_withdrawn_can_be_submitted_again_without_measuring(entered, run_folder, hosts, tmp_path):

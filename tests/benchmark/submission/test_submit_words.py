@@ -48,8 +48,15 @@ def test_the_headline_says_of_how_many_networks_trained_it_is(capsys, left, said
     rows += [ScoreRow(target="gap", estimator=f"left_out:{why}", value=n) for why, n in left.items()]
     rows += [ScoreRow(target="gap", task="one", estimator="left_out:diverged", value=7.0)]
     claimed = Score(value=0.5, low=0.25, high=0.75, models=101)
-    _claimed(SimpleNamespace(label="mine", scores=tuple(rows), claimed=claimed, verifications=()))
-    assert f"tau with the gap 0.500 [0.250, 0.750] over {said} networks: claimed" in capsys.readouterr().out
+    for means, gap in (("worse", "larger"), ("better", "smaller")):
+        _claimed(
+            SimpleNamespace(
+                label="mine", scores=tuple(rows), claimed=claimed, verifications=(), higher_means=means
+            )
+        )
+        printed = capsys.readouterr().out
+        assert f"tau with the gap 0.500 [0.250, 0.750] over {said} networks: claimed" in printed
+        assert f"larger values, {gap} gaps" in printed
 
 
 def test_an_entry_that_nobody_named_tells_its_options():

@@ -60,6 +60,7 @@ def sharpness_linf(context: Context, *, radius: float = 1e-3, steps: int = 20, r
 
 @proxy(
     "sharpness_average_gaussian",
+    version=2,
     reference="Andriushchenko et al. 2023, section 2; Jiang et al. 2020 (PAC-Bayes)",
 )
 def sharpness_average_gaussian(context: Context, *, sigma: float = 0.01, samples: int = 20) -> Estimate:

@@ -89,7 +89,7 @@ def sharpness_quotient(
 
 @proxy(
     "sharpness_average_full",
-    version=2,
+    version=3,
     reference="Andriushchenko et al. 2023; Jiang et al. 2020 (PAC-Bayes)",
     central=True,
 )
@@ -117,7 +117,7 @@ def sharpness_average_full(
     )
 
 
-@proxy("sharpness_average_quotient", version=2, reference="mean over the sphere in the horizontal space")
+@proxy("sharpness_average_quotient", version=3, reference="mean over the sphere in the horizontal space")
 def sharpness_average_quotient(
     context: Context, *, radius: float = 0.1, relative_radius: float | None = None, samples: int = 20
 ) -> Estimate:
