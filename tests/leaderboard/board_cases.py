@@ -149,7 +149,7 @@ def board(
         "suite": {"name": "made", "version": 1, "summary": "A <made> suite", "planned": 70, "samples": 128}
         | {"made_with": ["gapbench <1>, torch 2 on CPU (x86_64)"]},
         "entries": entries(names),
-        "notes": ["A note with <b>markup</b>"],
+        "notes": ["A note with <b>markup</b>", "The same `gapbench run` goes on", "a lone ` stays"],
         **changes,
     }
     build(folder, **given)

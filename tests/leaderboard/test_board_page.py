@@ -146,7 +146,9 @@ def test_awkward_names_are_text(page: Page, made: tuple[str, dict[str, Any]]) ->
     assert set(AWKWARD) <= set(page.value(buttons))
     assert page.value("document.images.length") == 0
     assert page.value("document.querySelectorAll('script').length") == 2
-    assert page.value("document.getElementById('notes').textContent") == "A note with <b>markup</b>"
+    notes = "[...document.querySelectorAll('#notes li')].map((line) => line.textContent).join('|')"
+    assert page.value(notes) == "A note with <b>markup</b>|The same gapbench run goes on|a lone ` stays"
+    assert page.value("document.querySelector('#notes code').textContent") == "gapbench run"
     made_with = "Made with gapbench <1>, torch 2 on CPU (x86_64)."
     assert page.value("document.getElementById('made-with').textContent") == made_with
     for name in AWKWARD:

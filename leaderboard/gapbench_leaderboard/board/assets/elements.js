@@ -29,6 +29,14 @@ function breakable(name) {
   return place;
 }
 
+// A text whose parts between backticks are commands; one that opens none stays as it is.
+/** @type {(text: string) => Child[]} */
+function withCommands(text) {
+  const parts = text.split("`");
+  if (parts.length % 2 === 0) return [text];
+  return parts.map((part, index) => (index % 2 ? element("code", {}, part) : part));
+}
+
 // An attribute or a text, written only where it differs: what is written is laid out again.
 /** @type {(node: Element, name: string, value: unknown) => void} */
 function attribute(node, name, value) {

@@ -19,7 +19,7 @@ function drawHeader() {
   byId("population").hidden = !known;
   if (known) byId("population").textContent = `Population ${known.fingerprint}: ${known.words}${known.date ? `, ${known.date.slice(0, 10)}` : ""}.`;
   byId("notes").hidden = !board.notes.length;
-  for (const note of board.notes) byId("notes").append(element("li", {}, note));
+  for (const note of board.notes) byId("notes").append(element("li", {}, ...withCommands(note)));
   drawDecides();
 }
 
