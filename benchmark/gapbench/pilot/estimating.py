@@ -39,8 +39,8 @@ from gapbench.running import (
 )
 from gapbench.runs.environment import choose_device
 from gapbench.runs.folder import run_folder, suite_in
+from gapbench.runs.kinds import SUBMISSION
 from gapbench.runs.store import Store
-from gapbench.runs.tables import SUBMISSION
 from gapbench.suites.requests import ProxyRequest
 from gapbench.suites.suite import Suite, load_suite
 from gapbench_base.durations import duration
