@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,8 +15,6 @@ SUBMISSION = '"submission":'
 """What the description of a measurement made for an entry has, and no other."""
 OF_AN_ENTRY = "submission"
 """The generation of all measurements for entries: a label of an entry has one source and one set of options."""
-MOST_KNOWN = 10_000
-"""Descriptions, without their networks, that are kept in mind; most runs have a few for each proxy."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,27 +48,28 @@ class Kinds:
         """Names a measurement in messages."""
         return f"The run database {self._path}, measurement {key}"
 
-    def of(self, key: str, cell: str, description: str) -> Kind:
-        """The kind of a measurement.
+    def of(self, keys: Sequence[str], cells: Sequence[str], descriptions: Sequence[str]) -> list[Kind]:
+        """The kinds of measurements.
 
         Args:
-            key: of the measurement.
-            cell: of its network.
-            description: of all that its value depends on.
+            keys: of the measurements.
+            cells: of their networks.
+            descriptions: of all that their values depend on.
 
         Returns:
-            The kind, one object for all that differ in the network alone.
+            Of each its kind, one object for all that differ in the network alone.
 
         Raises:
             GapbenchError: for a description that cannot be read.
         """
-        bare = description.replace(cell, "")
-        kind = self._known.get(bare)
-        if kind is None:
-            kind = self._read(key, cell, description)
-            if len(self._known) < MOST_KNOWN:
-                self._known[bare] = kind
-        return kind
+        known, found = self._known, []
+        bare = map(str.replace, descriptions, cells, itertools.repeat(""))
+        for key, cell, description, text in zip(keys, cells, descriptions, bare):
+            kind = known.get(text)
+            if kind is None:
+                kind = known[text] = self._read(key, cell, description)
+            found.append(kind)
+        return found
 
     def _read(self, key: str, cell: str, description: str) -> Kind:
         if SUBMISSION in description:

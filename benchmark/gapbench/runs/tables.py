@@ -142,67 +142,44 @@ def measurement_table(
     Raises:
         GapbenchError: for a damaged row.
     """
+    import numpy as np
+
     position = {key: i for i, key in enumerate(cells)}
-    rows: list[tuple[Any, ...]] = []
-    latest: dict[str, str] = {}
     kinds = Kinds(store.path)
-    for found in store.measured():  # in the order of their insertion; a large run has many, so as they are
-        key, cell, label, text, value, error, seconds, memory, status, reason, details = found
-        place = position.get(cell)
-        if place is None:
-            continue
-        kind = kinds.of(key, cell, text)
-        if kind.submission is not None and submitted is not None:
-            label = submitted.get(kind.submission)
-            if label is None:
-                continue
-        if value is None and status == "ok":
-            raise GapbenchError(f"{kinds.where(key)} is damaged: its status is ok, but it has no value.")
-        latest[label] = kind.generation
-        rows.append(
-            (
-                place,
-                label,
-                kind.repeat,
-                kind,
-                cell,
-                value,
-                error,
-                seconds,
-                status,
-                reason,
-                memory,
-                details,
-                key,
-            )
-        )
-    rows = [row for row in rows if row[3].generation is latest[row[1]]]
+    read = store.measured_columns()  # column by column, as a large run has many rows
+    keys, networks, status = read["measurement"], read["cell"], read["status"]
+    kind = kinds.of(keys, networks, read["description"])
+    label = read["label"]
+    if submitted is not None:
+        label = [n if k.submission is None else submitted.get(k.submission) for n, k in zip(label, kind)]
+    place = np.array([position.get(cell, -1) for cell in networks], dtype=np.int64)
+    rows = [i for i in np.flatnonzero(place >= 0).tolist() if label[i] is not None]
+    for i in rows:
+        if read["value"][i] is None and status[i] == "ok":
+            raise GapbenchError(f"{kinds.where(keys[i])} is damaged: its status is ok, but it has no value.")
+    latest = {label[i]: kind[i].generation for i in rows}
+    rows = [i for i in rows if kind[i].generation is latest[label[i]]]
     if kinds.several:  # of one network the last: with another sibling it was measured again
-        rows = list({row[:3]: row for row in rows}.values())
-    table = _as_table(_in_order(rows), kinds)
+        rows = list({(networks[i], label[i], kind[i].repeat): i for i in rows}.values())
+    number = {name: i for i, name in enumerate(sorted(latest))}
+    repeat = np.array([kind[i].repeat for i in rows], dtype=np.int64)
+    order = np.lexsort((repeat, np.array([number[label[i]] for i in rows], dtype=np.int64), place[rows]))
+    shown = {"proxy": label, "repeat": [k.repeat for k in kind]}
+    table = _as_table(read | shown, [rows[i] for i in order.tolist()], kinds)
     if labels is not None and not latest.keys() <= set(labels):
         table = table[table["proxy"].isin(list(labels))].reset_index(drop=True)
     return table
 
 
-def _in_order(rows: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    """Rows of `measurement_table` by network, label and repeat, which are their first entries."""
-    import numpy as np
-
-    number = {label: i for i, label in enumerate(sorted({row[1] for row in rows}))}
-    order = np.lexsort(([row[2] for row in rows], [number[row[1]] for row in rows], [row[0] for row in rows]))
-    return [rows[i] for i in order.tolist()]
-
-
-def _as_table(rows: Sequence[tuple[Any, ...]], kinds: Kinds) -> pd.DataFrame:
-    """Rows of `measurement_table` as its columns."""
-    columns = [list(column) for column in zip(*rows)] or [[] for _ in range(13)]
-    _, label, repeat, _, cell, value, error, seconds, status, reason, memory, details, keys = columns
-    shown = (cell, label, value, error, seconds, status, reason, memory, details)
-    named = dict(zip(MEASUREMENT_COLUMNS, shown))
-    if any(repeat):
-        named["repeat"] = repeat
-    found = [stated(text, kinds.where(key)) if says(text) else NOTHING for text, key in zip(details, keys)]
+def _as_table(read: Mapping[str, list[Any]], rows: Sequence[int], kinds: Kinds) -> pd.DataFrame:
+    """Some rows of the columns that were read, as `measurement_table` has them."""
+    named = {name: [read[name][i] for i in rows] for name in (*MEASUREMENT_COLUMNS, "repeat")}
+    if not any(named["repeat"]):
+        del named["repeat"]
+    found = [
+        stated(text, kinds.where(read["measurement"][i])) if says(text) else NOTHING
+        for text, i in zip(named["details"], rows)
+    ]
     said = {name: [own[name] for own in found] for name in DETAIL_COLUMNS}
     if any(value is not None for column in said.values() for value in column):
         named |= said
@@ -211,9 +188,12 @@ def _as_table(rows: Sequence[tuple[Any, ...]], kinds: Kinds) -> pd.DataFrame:
 
 def generations(store: Store, cells: Sequence[str]) -> dict[str, str]:
     """Label -> the version, options and protocol of its values in `measurement_table`, as a text."""
-    wanted, kinds = set(cells), Kinds(store.path)
-    rows = (row for row in store.measurements() if row.cell in wanted)
-    return {row.label: kinds.of(row.measurement, row.cell, row.description).generation for row in rows}
+    wanted = set(cells)
+    rows = [row for row in store.measurements() if row.cell in wanted]
+    kinds = Kinds(store.path).of(
+        [row.measurement for row in rows], [row.cell for row in rows], [row.description for row in rows]
+    )
+    return {row.label: kind.generation for row, kind in zip(rows, kinds)}
 
 
 def entry_table(entry: Entry) -> pd.DataFrame:
