@@ -12,7 +12,7 @@ from gapbench.commands.completing import runs
 if TYPE_CHECKING:
     from gapbench.runs.entry import Entry
 
-from gapbench.commands.parsing import limit_options, limits_of, options_of
+from gapbench.commands.parsing import engine_options, limit_options, limits_of, options_of
 from gapbench.commands.showing import showing
 
 
@@ -34,6 +34,7 @@ from gapbench.commands.showing import showing
 @click.option("--workers", type=click.IntRange(min=1), help="Processes at a time (default: one per core).")
 @click.option("--retry-failed", is_flag=True, help="Measure again where it has status failed.")
 @click.option("--unsandboxed", is_flag=True, help="Without a sandbox: only for files that you trust.")
+@engine_options("measure on a Ray cluster, in the sandbox of each node")
 @limit_options
 def submit_command(
     file: Path,
@@ -47,6 +48,8 @@ def submit_command(
     workers: int | None,
     retry_failed: bool,
     unsandboxed: bool,
+    engine: str,
+    address: str | None,
     time_limit: float,
     memory_limit: float,
 ) -> None:
@@ -72,6 +75,8 @@ def submit_command(
             data_dir=data_dir,
             retry_failed=retry_failed,
             say=say,
+            engine=engine,
+            address=address,
         )
     if done.entry is None:
         click.echo("Not entered:", err=True)
