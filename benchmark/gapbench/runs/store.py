@@ -58,6 +58,8 @@ CREATE TRIGGER IF NOT EXISTS measurements_stay BEFORE DELETE ON measurements
 Table = Literal["cells", "measurements"]
 ROWS = 20_000
 """Measurements that are read at a time."""
+RECURRING = ("cell", "label", "status", "reason")
+"""Texts of measurements of which a large run has few different ones."""
 LATER_COLUMNS = ("engine", "company", "test_groups")
 """Of the cells; runs of before are given them when they are written to."""
 KEY_COLUMN: dict[Table, str] = {"cells": "cell", "measurements": "measurement"}
@@ -242,14 +244,19 @@ class Store:
         """
         return itertools.starmap(Measured, self._measured())
 
-    def measured_columns(self) -> dict[str, list[Any]]:
-        """The same as a list for each field of `Measured`; raises `GapbenchError` as well."""
-        found: dict[str, list[Any]] = {name: [] for name in Measured._fields}
+    def measured_columns(self) -> Iterator[dict[str, list[Any]]]:
+        """What tables show of all measurements, column by column; what recurs in many rows is one object.
+
+        Yields:
+            Parts of many rows, each as a list for every field of `Measured`, in the order of insertion.
+        """
         rows = self._measured()
+        same: dict[Any, Any] = {}
         while part := list(itertools.islice(rows, ROWS)):
-            for column, more in zip(found.values(), zip(*part)):
-                column.extend(more)
-        return found
+            found = {name: list(column) for name, column in zip(Measured._fields, zip(*part))}
+            for name in RECURRING:
+                found[name] = list(map(same.setdefault, found[name], found[name]))
+            yield found
 
     def _measured(self) -> Iterator[Any]:
         with disk_errors(self.path):

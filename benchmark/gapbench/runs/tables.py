@@ -12,11 +12,11 @@ from gapbench.runs.details import COLUMNS as DETAIL_COLUMNS
 from gapbench.runs.details import NOTHING, says, stated
 from gapbench.runs.entry import Entry
 from gapbench.runs.image_groups import unpacked
-from gapbench.runs.kinds import Kinds
+from gapbench.runs.kinds import Kind, Kinds
 from gapbench.runs.known import Known, known_in
 from gapbench.runs.noisy_gap import noise_of, noisy_gap, slope
 from gapbench.runs.records import TrainedCell
-from gapbench.runs.store import Store
+from gapbench.runs.store import Measured, Store
 from gapbench.suites.columns import CELL_COLUMNS, EXTRA_COLUMNS, NOISY_GAP, RECORDED_AXES
 from gapbench.suites.hyperparameters import Hyperparameters
 from gapbench_base.errors import GapbenchError
@@ -146,10 +146,8 @@ def measurement_table(
 
     position = {key: i for i, key in enumerate(cells)}
     kinds = Kinds(store.path)
-    read = store.measured_columns()  # column by column, as a large run has many rows
-    keys, networks, status = read["measurement"], read["cell"], read["status"]
-    kind = kinds.of(keys, networks, read["description"])
-    label = read["label"]
+    read, kind = _read(store, kinds)
+    keys, networks, status, label = (read[name] for name in ("measurement", "cell", "status", "label"))
     if submitted is not None:
         label = [n if k.submission is None else submitted.get(k.submission) for n, k in zip(label, kind)]
     place = np.array([position.get(cell, -1) for cell in networks], dtype=np.int64)
@@ -169,6 +167,17 @@ def measurement_table(
     if labels is not None and not latest.keys() <= set(labels):
         table = table[table["proxy"].isin(list(labels))].reset_index(drop=True)
     return table
+
+
+def _read(store: Store, kinds: Kinds) -> tuple[dict[str, list[Any]], list[Kind]]:
+    """What there is of every measurement, column by column, and its kind; a large run has many rows."""
+    found: dict[str, list[Any]] = {name: [] for name in Measured._fields}
+    kind: list[Kind] = []
+    for part in store.measured_columns():  # in the order of their insertion
+        kind += kinds.of(part["measurement"], part["cell"], part.pop("description"))
+        for name, column in part.items():
+            found[name] += column
+    return found, kind
 
 
 def _as_table(read: Mapping[str, list[Any]], rows: Sequence[int], kinds: Kinds) -> pd.DataFrame:
