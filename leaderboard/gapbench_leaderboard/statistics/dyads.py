@@ -64,7 +64,7 @@ class Dyads:
             return float("nan")
         return self.error_of_sums(np.bincount(self.dyad, influence, len(self.first)))
 
-    def error_of_sums(self, of_dyad: NDArray[np.float64]) -> float:
+    def error_of_sums(self, of_dyad: NDArray[np.number]) -> float:
         """The same from the sums of the influences of each dyad, shape (dyads,)."""
         if self.configurations < 2 or not len(of_dyad):
             return float("nan")
