@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from gapbench_leaderboard.statistics._compile import Floats, Integers, Whole, compiled
 from gapbench_leaderboard.statistics.configurations import group_codes
 from gapbench_leaderboard.statistics.pairs import LANES, Multiplicities
-from gapbench_leaderboard.statistics.pairs_of_cells import Ranked, quicker, ranked_pairs
+from gapbench_leaderboard.statistics.pairs_of_cells import RankedPairs, quicker, ranked_pairs
 
 MOST_LEVELS = 512
 """Joint levels of two axes beyond which nothing is left to condition on, and memory would run out."""
@@ -50,7 +50,7 @@ def k_replicates(
         pending -= set(served)
         carriers[carrier] = served
     blocks = multiplicities.blocks
-    ranked: Ranked | None = None
+    ranked: RankedPairs | None = None
     table = _plogp_table(max((int(block.sum(axis=0).max()) for block in blocks), default=0) ** 2)
     best = np.full((len(blocks), LANES), np.inf)
     for carrier, subsets in carriers.items():

@@ -25,7 +25,7 @@ LEAF = 16
 
 
 @dataclass(frozen=True)
-class Ranked:
+class RankedPairs:
     """How a measure and a target order n members, planned once for all cells and replicates.
 
     Attributes:
@@ -67,12 +67,12 @@ class Ranked:
 
 
 def quicker(members: int, groups: int) -> bool:
-    """Whether counting by `Ranked` takes less work than walking all pairs, for so many cells."""
+    """Whether counting by `RankedPairs` takes less work than walking all pairs, for so many cells."""
     levels = len(_spans(members)) - 1
     return levels * (groups + FANOUT // 2) + 2 * groups + LEAF < members // 2
 
 
-def ranked_pairs(x: NDArray[np.float64], y: NDArray[np.float64]) -> Ranked:
+def ranked_pairs(x: NDArray[np.float64], y: NDArray[np.float64]) -> RankedPairs:
     """Plan the counts of pairs of members with finite values x and y."""
     rank = np.unique(y, return_inverse=True)[1].reshape(-1).astype(np.int64)
     # Of equal x the greater y stands first: none before another then is below it in both.
@@ -88,7 +88,7 @@ def ranked_pairs(x: NDArray[np.float64], y: NDArray[np.float64]) -> Ranked:
         order.append(own)
         child.append(own % span // below)
     shape = (len(order), len(x))
-    return Ranked(
+    return RankedPairs(
         by_x=by_x,
         x_starts=_starts(values),
         by_y=by_y,
