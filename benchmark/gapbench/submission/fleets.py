@@ -16,7 +16,7 @@ from gapbench.sandbox.source import ProxyFile
 from gapbench_base.errors import GapbenchError
 
 
-class Measuring(Protocol):
+class ProxyFleet(Protocol):
     """Measures one proxy on many networks; `proxy` and `options` may be set when the file was described."""
 
     proxy: str | None
@@ -73,7 +73,7 @@ def measuring(
     packages: Sequence[str],
     proxy: str | None = None,
     options: Mapping[str, object] | None = None,
-) -> Iterator[Measuring]:
+) -> Iterator[ProxyFleet]:
     """Who measures the proxies of a file.
 
     Yields:

@@ -21,7 +21,7 @@ from gapbench.sandbox.limits import LATE, Limits
 from gapbench.sandbox.sandbox import Answer
 from gapbench.sandbox.source import ProxyFile, read_source
 from gapbench.submission.drafting import About, draft_entry
-from gapbench.submission.fleets import Measuring, Where, measuring
+from gapbench.submission.fleets import ProxyFleet, Where, measuring
 from gapbench.submission.request import PROTOCOL, Request, default_name, request_for
 
 Say = Callable[[str], None]
@@ -164,7 +164,7 @@ def _description(population: Population, member: Member, request: Request) -> di
 
 
 def _measure(
-    fleet: Measuring,
+    fleet: ProxyFleet,
     population: Population,
     source: ProxyFile,
     request: Request,
@@ -251,7 +251,7 @@ class _Trial:
     refusals: list[str]
 
 
-def _try(fleet: Measuring, population: Population, request: Request, countdown: Countdown) -> _Trial:
+def _try(fleet: ProxyFleet, population: Population, request: Request, countdown: Countdown) -> _Trial:
     """One network of each task and family, twice: the second time under other surroundings."""
     members = population.one_of_each()
     tasks = [
