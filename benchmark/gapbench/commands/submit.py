@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -48,10 +48,9 @@ def submit_command(
     workers: int | None,
     retry_failed: bool,
     unsandboxed: bool,
-    engine: str,
-    address: str | None,
     time_limit: float,
     memory_limit: float,
+    **cluster: Any,
 ) -> None:
     """Measure the proxy in FILE on every network of a run, and add it to the run's board.
 
@@ -75,8 +74,7 @@ def submit_command(
             data_dir=data_dir,
             retry_failed=retry_failed,
             say=say,
-            engine=engine,
-            address=address,
+            **cluster,
         )
     if done.entry is None:
         click.echo("Not entered:", err=True)

@@ -10,6 +10,7 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from gapbench.population.progress import Progress
 from gapbench.population.stored import open_population
@@ -207,16 +208,8 @@ def _on_fresh(
     if not text.exists():  # an interrupted verification goes on with the seeds that it drew
         text.write_text(fresh_suite(suite), encoding="utf-8")
     say(f"Training a population with fresh seeds in {folder}; the same command with --out {folder} goes on.")
-    run_suite(
-        text,
-        folder,
-        workers=where.workers,
-        data_dir=data_dir,
-        board=False,
-        progress=progress,
-        engine=where.engine,
-        address=where.address,
-    )
+    place: dict[str, Any] = {"engine": where.engine, "address": where.address, "workers": where.workers}
+    run_suite(text, folder, data_dir=data_dir, board=False, progress=progress, **place)
     file = folder / f"{entry.proxy}.py"
     file.write_text(entry.source, encoding="utf-8")
     done = submit(
@@ -227,12 +220,10 @@ def _on_fresh(
         options=entry.options,
         limits=entry.limits,
         unsandboxed=where.unsandboxed,
-        workers=where.workers,
         data_dir=data_dir,
         say=say,
         hosts=where.hosts,
-        engine=where.engine,
-        address=where.address,
+        **place,
     )
     if done.entry is None:
         return Verification(
