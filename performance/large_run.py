@@ -220,10 +220,10 @@ def _add_measurements(
 class _Begun(Silent):
     """Notes when work would begin, and that nothing is left."""
 
-    moment = 0.0
+    moment = used = 0.0
 
     def begin(self, cells: int, done: int, measurements: int, measured: int) -> None:
-        self.moment = time.perf_counter()
+        self.moment, self.used = time.perf_counter(), time.process_time()
         if cells != done or measurements != measured:
             raise SystemExit(f"{cells - done} networks, {measurements - measured} measurements are not done")
 
@@ -247,8 +247,8 @@ def step(name: str, folder: Path, threads: int) -> None:
         run(str(folder / "suite.toml"), out, device="cpu", workers=2, board=False, progress=begun)
     elif opened is not None:
         opened.scores(targets=("gap",), workers=threads)
-    ended = begun.moment or time.perf_counter()
-    print(json.dumps([ended - began, time.process_time() - used]))
+    ended, processor = begun.moment or time.perf_counter(), begun.used or time.process_time()
+    print(json.dumps([ended - began, processor - used]))
 
 
 def _load_libraries() -> None:
