@@ -34,6 +34,10 @@ ELSEWHERE = {
     r"run width_study": ("benchmark/suites/test_suite.py", 'load_suite("width_study")'),
     r"run suite.toml": ("test_extending.py", "suite.toml"),
     r"run quick .*--address": ("benchmark/population/test_ray.py", '"--address", cluster.address'),
+    r"(submit|verify) .*--engine ray": (
+        "benchmark/submission/test_ray_submission.py",
+        '"engine": "ray", "address": cluster.address',
+    ),
     r"verify .*--fresh-seeds": ("benchmark/submission/test_submit.py", "fresh_seeds=True"),
 }
 """Commands that need a server, data or files of one's own, or train a whole suite: the test of what they do, and
@@ -46,7 +50,7 @@ SHORTER = {
     r"run compact --budget 2h$": f"run quick --budget 60s {SHORT}",
     r"run quick --shard ": f"run quick --shard 0/40 {SHORT}",
     r"run standard --shard ": f"run quick --shard 0/40 {SHORT}",
-    r"merge runs/quick-\*": "merge runs/a runs/b --out runs/whole",
+    r"merge runs/(quick|standard)-\*": "merge runs/a runs/b --out runs/whole",
     r"run compact --dry-run$": "run quick --dry-run --limit 6 --proxies param_norm",
     r"pilot compact$": "pilot quick --networks 4",
     r"calibrate compact (.*)$": "calibrate runs/quick sharpness_full.radius=0.1 --networks 1",

@@ -44,6 +44,7 @@ def run(
     budget: str | float | None = None,
     engine: str = "local",
     address: str | None = None,
+    gpu_share: float | None = None,
     progress: Progress | None = None,
 ) -> Run:
     """Run a suite (name or file) in the folder `out` (default `runs/<suite>`); resumes what is there.
@@ -70,7 +71,8 @@ def run(
 
     `engine` = "ray" trains and measures on a Ray cluster: that at `address` ("host:port"), or of RAY_ADDRESS, or
     one that runs on this machine or is started here. All nodes must have the folders `out` and `data_dir` under the
-    same paths. The rows are those of this machine alone.
+    same paths. The rows are those of this machine alone. Each task asks for memory as the plan has it, and for
+    `gpu_share` of a GPU, by default a quarter, half or all of one by the size of its network.
 
     Returns:
         The run with all that it has now; `problems` are what could not be done.
@@ -92,7 +94,7 @@ def run(
     from gapbench.population.places import place_of
     from gapbench.population.updating import brought_up_to_date, part_of_plan
 
-    with place_of(engine, address) as place:
+    with place_of(engine, address, gpu_share) as place:
         device = place.device(device)
         check_numbers(limit, workers, repeats, device)
         requests = choose_proxies(chosen, proxies)

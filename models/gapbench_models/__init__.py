@@ -13,7 +13,15 @@ from gapbench_models.registry import broken_plugins, describe, list_models
 if TYPE_CHECKING:
     from torch import nn
 
-__all__ = ["ModelFamily", "broken_plugins", "build_model", "describe", "list_models", "parameter_count"]
+__all__ = [
+    "ModelFamily",
+    "activation_count",
+    "broken_plugins",
+    "build_model",
+    "describe",
+    "list_models",
+    "parameter_count",
+]
 
 
 def build_model(
@@ -69,3 +77,20 @@ def parameter_count(
     from gapbench_models.construction import count_parameters
 
     return count_parameters(name, width, input_shape, num_classes, depth)
+
+
+def activation_count(
+    name: str,
+    width: float = 1.0,
+    input_shape: tuple[int, int, int] = (3, 32, 32),
+    num_classes: int = 10,
+    depth: int | None = None,
+) -> int:
+    """How many numbers `build_model(...)` computes for one input, counted without computing them.
+
+    Returns:
+        The outputs of all operations together, the logits among them. `ValueError` is raised as by `build_model`.
+    """
+    from gapbench_models.construction import count_activations
+
+    return count_activations(name, width, input_shape, num_classes, depth)

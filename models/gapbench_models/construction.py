@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
@@ -10,10 +10,12 @@ from typing import Any
 import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from gapbench_models.differentiable import make_twice_differentiable
 from gapbench_models.registry import describe
 from gapbench_models.request import BuildRequest, checked_request, checked_scale, checked_seed
+from gapbench_models.resolution import MAPS_MATTER
 
 
 def build(
@@ -45,6 +47,51 @@ def count_parameters(
     with _isolated(0, "meta"), _SkipInitialisation():
         net = _construct(request)
     return sum(parameter.numel() for parameter in net.parameters() if parameter.requires_grad)
+
+
+def count_activations(
+    name: str, width: float, input_shape: tuple[int, int, int], num_classes: int, depth: int | None
+) -> int:
+    """See `gapbench_models.activation_count`."""
+    request = checked_request(name, width, input_shape, num_classes, depth, 0.0)
+    with _isolated(0, "meta"):
+        wanted = MAPS_MATTER.set(True)
+        try:
+            with _SkipInitialisation():
+                net = _construct(request).eval()
+        finally:
+            MAPS_MATTER.reset(wanted)
+        example = torch.empty(1, *request.input_shape)
+        made = _Made()
+        with torch.no_grad(), made:
+            net(example)
+    return made.count([example, *net.parameters(), *net.buffers()])
+
+
+class _Made(TorchDispatchMode):
+    """Keeps every tensor that is computed; on the meta device they take no memory."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._found: list[torch.Tensor] = []
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        found = result if isinstance(result, tuple | list) else (result,)
+        self._found += [tensor for tensor in found if isinstance(tensor, torch.Tensor)]
+        return result
+
+    def count(self, given: Sequence[torch.Tensor]) -> int:
+        """Numbers in what was computed; of what only shows another tensor, or one that was `given`, nothing."""
+        sizes = {
+            tensor.untyped_storage()._cdata: tensor.untyped_storage().nbytes() // tensor.element_size()
+            for tensor in self._found
+        }
+        for tensor in given:
+            sizes.pop(tensor.untyped_storage()._cdata, None)
+        return sum(sizes.values())
 
 
 class _SkipInitialisation(TorchFunctionMode):

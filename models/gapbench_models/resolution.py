@@ -5,10 +5,14 @@ The rule is in `gapbench_models.rules`.
 
 from __future__ import annotations
 
+from contextvars import ContextVar
+
 import torch
 from torch import nn
 
 POOLS = (nn.AvgPool2d, nn.MaxPool2d)
+MAPS_MATTER: ContextVar[bool] = ContextVar("maps_matter", default=False)
+"""Whether a network without values is built for the sizes of its maps, and not for its parameters alone."""
 
 
 def stem_convolution(channels: int, out_channels: int, kernel: int = 3) -> nn.Conv2d:
@@ -26,7 +30,8 @@ def limit_downsampling(net: nn.Module, input_shape: tuple[int, int, int], minimu
     sizes are those seen in one forward pass of a zero image in eval mode; a block's convolution and its
     shortcut see the same map, so they are changed together.
     """
-    if next(net.parameters()).is_meta and not any(_is_patch_merging(module) for module in net.modules()):
+    sizes_matter = MAPS_MATTER.get() or any(_is_patch_merging(module) for module in net.modules())
+    if next(net.parameters()).is_meta and not sizes_matter:
         return  # only the number of parameters is wanted, and strides and pools have none
     dropped: set[nn.Module] = set()
 

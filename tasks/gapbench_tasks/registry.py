@@ -91,8 +91,14 @@ def loader_text(name: str) -> str:
 
 def task_options(name: str) -> dict[str, Any]:
     """Options of a task and their defaults (without the data folder)."""
-    parameters = inspect.signature(_loader(name)).parameters.values()
-    return {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
+    return dict(_keywords(_loader(name)))
+
+
+@functools.cache
+def _keywords(loader: Callable[..., Task]) -> tuple[tuple[str, Any], ...]:
+    """Names and defaults of a loader's options; a large suite asks for them once for each network."""
+    parameters = inspect.signature(loader).parameters.values()
+    return tuple((p.name, p.default) for p in parameters if p.kind is p.KEYWORD_ONLY)
 
 
 def option_rules(name: str) -> dict[str, Rule]:

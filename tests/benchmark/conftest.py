@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import sys
 
 import pytest
 
@@ -58,3 +60,20 @@ def run_folder(trained, tmp_path):
     """A copy of it."""
     shutil.copytree(trained, tmp_path / "run")
     return tmp_path / "run"
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """A head and another node, each with a place for one job."""
+    from ray.cluster_utils import Cluster as LocalCluster
+
+    before = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = os.pathsep.join(p for p in sys.path if p)
+    found = LocalCluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    found.add_node(num_cpus=1)
+    yield found
+    found.shutdown()
+    if before is None:
+        del os.environ["PYTHONPATH"]
+    else:
+        os.environ["PYTHONPATH"] = before

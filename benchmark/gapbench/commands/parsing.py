@@ -17,6 +17,26 @@ if TYPE_CHECKING:
 PROXY_GROUPS = "all, central and cheap stand for several (gapbench list proxies)"
 
 
+def engine_options(what: str) -> Callable[[Callable[..., object]], Callable[..., object]]:
+    """`--engine` and `--address`; `what` is done on a cluster, in words."""
+
+    def add(command: Callable[..., object]) -> Callable[..., object]:
+        command = click.option(
+            "--address",
+            metavar="HOST:PORT",
+            help="Of the Ray cluster (default: RAY_ADDRESS, or one that runs on this machine or is started here).",
+        )(command)
+        return click.option(
+            "--engine",
+            type=click.Choice(["local", "ray"]),
+            default="local",
+            show_default=True,
+            help=f"ray: {what}.",
+        )(command)
+
+    return add
+
+
 def limit_options(command: Callable[..., object]) -> Callable[..., object]:
     """`--time-limit` and `--memory-limit`."""
     command = click.option(

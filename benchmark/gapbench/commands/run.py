@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gapbench.commands.completing import proxies, suites
-from gapbench.commands.parsing import PROXY_GROUPS
+from gapbench.commands.parsing import PROXY_GROUPS, engine_options
 from gapbench_base.errors import GapbenchError
 
 if TYPE_CHECKING:
@@ -53,17 +53,11 @@ if TYPE_CHECKING:
     metavar="TIME",
     help="Only as many networks, balanced, as are done in this time with scoring (30m, 2h); says what is left out.",
 )
+@engine_options("train and measure on a Ray cluster whose nodes share the folders of run and data")
 @click.option(
-    "--engine",
-    type=click.Choice(["local", "ray"]),
-    default="local",
-    show_default=True,
-    help="ray: train and measure on a Ray cluster whose nodes share the folders of run and data.",
-)
-@click.option(
-    "--address",
-    metavar="HOST:PORT",
-    help="Of the Ray cluster (default: RAY_ADDRESS, or one that runs on this machine or is started here).",
+    "--gpu-share",
+    type=click.FloatRange(0, 1, min_open=True),
+    help="Of a GPU, for each task of a cluster (default: 1/4, 1/2 or 1 by the size of the network).",
 )
 @click.option(
     "--dry-run",
@@ -117,7 +111,8 @@ def _estimated(suite: str, out: Path | None, **options: Any) -> str:
     """What the run would take."""
     from gapbench.pilot.estimating import estimate, estimate_text
 
-    engine, budget, _, _ = (options.pop(name) for name in ("engine", "budget", "address", "retry_failed"))
+    unused = ("address", "gpu_share", "retry_failed")
+    engine, budget, *_ = (options.pop(name) for name in ("engine", "budget", *unused))
     if engine != "local":
         raise GapbenchError(
             "--dry-run tries networks on this machine: leave --engine out, and give --workers with as many as the "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,7 +12,7 @@ from gapbench.commands.completing import runs
 if TYPE_CHECKING:
     from gapbench.runs.entry import Entry
 
-from gapbench.commands.parsing import limit_options, limits_of, options_of
+from gapbench.commands.parsing import engine_options, limit_options, limits_of, options_of
 from gapbench.commands.showing import showing
 
 
@@ -34,6 +34,7 @@ from gapbench.commands.showing import showing
 @click.option("--workers", type=click.IntRange(min=1), help="Processes at a time (default: one per core).")
 @click.option("--retry-failed", is_flag=True, help="Measure again where it has status failed.")
 @click.option("--unsandboxed", is_flag=True, help="Without a sandbox: only for files that you trust.")
+@engine_options("measure on a Ray cluster, in the sandbox of each node")
 @limit_options
 def submit_command(
     file: Path,
@@ -49,6 +50,7 @@ def submit_command(
     unsandboxed: bool,
     time_limit: float,
     memory_limit: float,
+    **cluster: Any,
 ) -> None:
     """Measure the proxy in FILE on every network of a run, and add it to the run's board.
 
@@ -72,6 +74,7 @@ def submit_command(
             data_dir=data_dir,
             retry_failed=retry_failed,
             say=say,
+            **cluster,
         )
     if done.entry is None:
         click.echo("Not entered:", err=True)

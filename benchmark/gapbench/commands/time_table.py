@@ -6,9 +6,9 @@ from collections import defaultdict
 from pathlib import Path
 
 from gapbench.pilot.costs import costs_of
+from gapbench.runs.kinds import SUBMISSION
 from gapbench.runs.records import StoredMeasurement
 from gapbench.runs.store import Store
-from gapbench.runs.tables import SUBMISSION
 from gapbench_base.durations import duration
 
 DEAREST = 5  # proxies that are named

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from gapbench.commands.completing import entries, runs
+from gapbench.commands.parsing import engine_options
 from gapbench.commands.showing import showing
 
 
@@ -21,6 +22,7 @@ from gapbench.commands.showing import showing
 @click.option("--data", "data_dir", type=click.Path(path_type=Path), help="Data folder (or GAPBENCH_DATA).")
 @click.option("--workers", type=click.IntRange(min=1), help="Processes at a time (default: one per core).")
 @click.option("--unsandboxed", is_flag=True, help="Without a sandbox: only for files that you trust.")
+@engine_options("measure on a Ray cluster, in the sandbox of each node; train there too")
 def verify_command(
     entry: str,
     run: Path,
@@ -30,6 +32,8 @@ def verify_command(
     data_dir: Path | None,
     workers: int | None,
     unsandboxed: bool,
+    engine: str,
+    address: str | None,
 ) -> None:
     """Measure ENTRY (its name on the board, or a JSON file) again; confirm or refute it.
 
@@ -55,6 +59,8 @@ def verify_command(
             by=by,
             say=say,
             progress=networks_of(say) if fresh_seeds else None,
+            engine=engine,
+            address=address,
         )
     click.echo(f"{found.outcome} on the {found.kind}: {found.text}")
     if not found.written:

@@ -27,6 +27,7 @@ from gapbench.pilot.costs import (
 from gapbench.pilot.report import aligned, family_rows, number, size
 from gapbench.population.choosing import choose
 from gapbench.population.facts import facts_source
+from gapbench.population.memory import MemoryPlan
 from gapbench.population.plan import Cell
 from gapbench.population.shards import parse_shard
 from gapbench.population.updating import brought_up_to_date, part_of_plan
@@ -39,8 +40,8 @@ from gapbench.running import (
 )
 from gapbench.runs.environment import choose_device
 from gapbench.runs.folder import run_folder, suite_in
+from gapbench.runs.kinds import SUBMISSION
 from gapbench.runs.store import Store
-from gapbench.runs.tables import SUBMISSION
 from gapbench.suites.requests import ProxyRequest
 from gapbench.suites.suite import Suite, load_suite
 from gapbench_base.durations import duration
@@ -75,6 +76,7 @@ class RunEstimate:
         known: networks of earlier runs that it rests on.
         tried: networks that were trained for it, in `trial_seconds`.
         trial_seconds: how long that took.
+        task_bytes: that the largest of them asks for on a cluster (`gapbench.population.memory`).
     """
 
     suite: str
@@ -89,6 +91,7 @@ class RunEstimate:
     known: int
     tried: int
     trial_seconds: float
+    task_bytes: float = 0.0
 
     @property
     def seconds(self) -> float:
@@ -184,6 +187,7 @@ def estimate(
         known=len(known),
         tried=len(tried),
         trial_seconds=session,
+        task_bytes=MemoryPlan(setup).largest([cell.configuration for cell in left]).host if left else 0.0,
     )
 
 
@@ -315,6 +319,8 @@ def _about(found: RunEstimate) -> Iterator[str]:
     yield "Seconds of one worker for each network; in all with measurements and the board on disk."
     if math.isfinite(found.memory_bytes):
         yield f"Memory: about {size(found.memory_bytes)} for all processes together."
+    if found.task_bytes:
+        yield f"On a Ray cluster a network asks for at most {size(found.task_bytes)}."
     sources = []
     if found.known:
         sources.append(f"{found.known} networks of earlier runs in the same place")

@@ -31,6 +31,7 @@ from gapbench.runs.records import TrainedCell, stored_measurement
 from gapbench.runs.store import Store
 from gapbench.suites.requests import ProxyRequest
 from gapbench_base.errors import DiskFull
+from gapbench_base.garbage import uncollected
 
 DEATHS = 2  # how often a job may kill its worker before that is its result
 LOSSES = 5  # how often a job may be on machines that are lost before it is taken to be the reason
@@ -102,7 +103,8 @@ class Driver:
         Raises:
             DiskFull: where there is no space left; what was finished is kept.
         """
-        wanted = self._planned(workers)
+        with uncollected():
+            wanted = self._planned(workers)
         last = {key: [entry for entry in entries if entry.beside] for key, entries in wanted.items()}
         every = [entry.key for entries in wanted.values() for entry in entries]
         unfinished = {key for key in self.cells if key not in self.done or self._lacking(key, wanted[key])}
@@ -154,7 +156,7 @@ class Driver:
         keys = {entry.key for entries in wanted.values() for entry in entries} & self.finished
         self.left.known(
             [self.rows[key] for key in self.done if key in self.rows],
-            (took for key, took in self.store.measuring_costs() if key in keys) if keys else (),
+            self.store.measuring_costs(keys) if keys else (),
         )
         return wanted
 

@@ -54,13 +54,29 @@ class Here:
         return local_crew
 
 
+def check_engine(engine: str, address: str | None, gpu_share: float | None = None) -> None:
+    """Raise `GapbenchError` for an unknown engine, or what is of a cluster where there is none."""
+    if engine not in ENGINES:
+        hint = did_you_mean(engine, ENGINES)
+        raise GapbenchError(f"engine = {engine!r} is none of {', '.join(ENGINES)}.{hint}")
+    if engine == "local" and address is not None:
+        raise GapbenchError(f"address = {address!r} is of a cluster: give engine = 'ray' as well.")
+    if engine == "local" and gpu_share is not None:
+        raise GapbenchError(
+            f"gpu_share = {gpu_share!r} is of tasks of a cluster: on one machine --workers share its GPU."
+        )
+    if gpu_share is not None and not 0 < gpu_share <= 1:
+        raise GapbenchError(f"gpu_share = {gpu_share!r} must be more than 0 and at most 1.")
+
+
 @contextlib.contextmanager
-def place_of(engine: str, address: str | None) -> Iterator[Place]:
+def place_of(engine: str, address: str | None, gpu_share: float | None = None) -> Iterator[Place]:
     """The place that an engine stands for.
 
     Args:
         engine: `local` or `ray`.
         address: of a cluster, for `ray` alone.
+        gpu_share: of a GPU, for each task of a cluster; by the size of its network if None.
 
     Yields:
         The place, connected as long as this lasts.
@@ -68,15 +84,11 @@ def place_of(engine: str, address: str | None) -> Iterator[Place]:
     Raises:
         GapbenchError: for another engine, or a cluster that cannot be used.
     """
-    if engine not in ENGINES:
-        hint = did_you_mean(engine, ENGINES)
-        raise GapbenchError(f"engine = {engine!r} is none of {', '.join(ENGINES)}.{hint}")
+    check_engine(engine, address, gpu_share)
     if engine == "local":
-        if address is not None:
-            raise GapbenchError(f"address = {address!r} is of a cluster: give engine = 'ray' as well.")
         yield Here()
         return
     from gapbench.population.ray_cluster import connected
 
-    with connected(address) as cluster:
+    with connected(address, gpu_share) as cluster:
         yield cluster

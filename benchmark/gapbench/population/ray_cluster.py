@@ -23,15 +23,24 @@ PATIENCE = 10.0
 
 @dataclass(frozen=True)
 class Cluster:
-    """A cluster that this process is connected to; `ray` is the module."""
+    """A cluster that this process is connected to; `ray` is the module.
+
+    `share` of a GPU is what each job asks for; by the size of its network if None.
+    """
 
     ray: Any
+    share: float | None = None
 
     def room(self, device: str) -> int:
         """How many jobs it does at a time with the nodes that it has now."""
         has = self.ray.cluster_resources()
         cores = int(has.get("CPU", 0))
-        return cores if device == "cpu" else min(cores, int(has.get("GPU", 0) / GPU_SHARE))
+        return cores if device == "cpu" else min(cores, int(has.get("GPU", 0) / (self.share or GPU_SHARE)))
+
+    def most_memory(self) -> int:
+        """Bytes that the node with most of them gives to tasks; 0 where none says."""
+        nodes = (node for node in self.ray.nodes() if node.get("Alive", True))
+        return max((int(node.get("Resources", {}).get("memory", 0)) for node in nodes), default=0)
 
     def device(self, asked: str) -> str:
         """`auto` -> `cuda` where a node has a GPU, else `cpu`. Raises `GapbenchError` for one that none has."""
@@ -73,17 +82,28 @@ class Cluster:
         """Makes the crew of a run; where no number was `asked` for it grows and shrinks with the cluster."""
 
         def make(setup: Setup, count: int) -> Crew:
-            return RayCrew(self.ray, setup, count if asked else 0, partial(self.room, setup.device))
+            return RayCrew(
+                self.ray,
+                setup,
+                count if asked else 0,
+                partial(self.room, setup.device),
+                self.most_memory,
+                self.share,
+            )
 
         return make
 
 
 @contextlib.contextmanager
-def connected(address: str | None) -> Iterator[Cluster]:
+def connected(address: str | None, share: float | None = None) -> Iterator[Cluster]:
     """A Ray cluster: that of an address (`host:port` or `auto`), of RAY_ADDRESS, or one that runs on this machine.
 
     Where there is none, one is started here for as long as this lasts. A connection that the process had before is
     used and kept.
+
+    Args:
+        address: see above.
+        share: of a GPU, for each job; by the size of its network if None.
 
     Yields:
         The cluster, connected.
@@ -106,7 +126,7 @@ def connected(address: str | None) -> Iterator[Cluster]:
                 f"address = {address!r}, but this process is connected to a Ray cluster. Leave the address out, or "
                 "call ray.shutdown() before."
             )
-        yield Cluster(ray)
+        yield Cluster(ray, share)
         return
     where = address or os.environ.get("RAY_ADDRESS")
     _check(where)
@@ -117,7 +137,7 @@ def connected(address: str | None) -> Iterator[Cluster]:
             f"The Ray cluster {where or 'on this machine'} cannot be used: {str(error).strip().splitlines()[0]}"
         ) from error
     try:
-        yield Cluster(ray)
+        yield Cluster(ray, share)
     finally:
         ray.shutdown()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import pickle
 import secrets
 import time
@@ -13,12 +14,15 @@ from typing import Any, Self
 
 from gapbench.population.crew import LAST, TICK, WAITING, WorkerEvent, event_of
 from gapbench.population.jobs import Job, Setup
+from gapbench.population.memory import MemoryPlan, Need
 from gapbench.population.ray_worker import AT, TOKEN, UNFIT, expected_of
 from gapbench_base.errors import GapbenchError
 from gapbench_base.files import write_atomically
 
 GPU_SHARE = 0.25
-"""Of a GPU, for each task: as many share one as workers of one machine do."""
+"""Of a GPU, for each task of small networks: as many share one as workers of one machine do."""
+CARD = 16 << 30
+"""Bytes of a GPU that shares are reckoned by; cards have more as a rule."""
 
 
 @dataclass
@@ -34,16 +38,26 @@ class _Task:
 class RayCrew:
     """`count` jobs at a time on a cluster, as many as it has room for where `count` is 0.
 
+    Each asks for the memory that `MemoryPlan` gives it, and of a GPU for `share` or, if that is None, by its size.
+
     No task is repeated by Ray: what was lost with a worker or a node is told, and the consumer appends it again.
     """
 
-    def __init__(self, ray: Any, setup: Setup, count: int, room: Callable[[], int]):
+    def __init__(
+        self,
+        ray: Any,
+        setup: Setup,
+        count: int,
+        room: Callable[[], int],
+        most_memory: Callable[[], int] = lambda: 0,
+        share: float | None = None,
+    ):
+        """What it works with; `most_memory` is what the largest node gives to tasks, in bytes."""
         self.queue: deque[Job] = deque()
+        self._memory, self._most_memory, self._share = MemoryPlan(setup), most_memory, share
         self._ray, self._setup, self._count, self._room = ray, setup, count, room
         self._tasks: list[_Task] = []
-        self._function = ray.remote(max_retries=0, num_returns="streaming", **resources(setup.device))(
-            on_node()
-        )
+        self._function = ray.remote(max_retries=0, num_returns="streaming")(on_node())
         self._most, self._asked = 0, -TICK
         self._told: set[str] = set()
         self._expected = expected_of(secrets.token_hex(8))
@@ -71,14 +85,9 @@ class RayCrew:
         Raises:
             GapbenchError: if a node is unfit, or the cluster is gone.
         """
-        try:
+        with cluster_errors(self._ray):
             for event in self._events():
                 handle(event)
-        except (self._ray.exceptions.RaySystemError, ConnectionError) as error:
-            raise GapbenchError(
-                f"The Ray cluster is gone ({_first_line(error)}). Finished results are kept; the same command goes "
-                "on from there."
-            ) from error
 
     def _events(self) -> Iterator[WorkerEvent]:
         while self.queue or self._tasks:
@@ -102,7 +111,9 @@ class RayCrew:
                 return
             job = self.queue.popleft()
             arguments = [pickle.dumps(part) for part in (self._expected, self._setup, job)]
-            self._tasks.append(_Task(self._function.remote("messages", *arguments), job, place))
+            asked = resources(self._setup.device, self._memory.of(job), self._share, self._most_memory())
+            stream = self._function.options(**asked).remote("messages", *arguments)
+            self._tasks.append(_Task(stream, job, place))
 
     def _receive(self, task: _Task) -> Iterator[WorkerEvent]:
         """The next message of a task, or what became of it."""
@@ -132,7 +143,7 @@ class RayCrew:
         known = self._ray.exceptions
         where = f"on {task.node}" if task.node else "of the cluster"
         if isinstance(error, known.RayTaskError):
-            return WorkerEvent("unusable", f"A task {where} failed: {_last_line(error)}", task.job, worker)
+            return WorkerEvent("unusable", f"A task {where} failed: {last_line(error)}", task.job, worker)
         if isinstance(error, known.OutOfMemoryError):
             reason = f"the worker process {where} was ended for want of memory"
             return WorkerEvent("died", reason, task.job, worker)
@@ -153,13 +164,47 @@ class RayCrew:
             )
 
 
-def resources(device: str) -> dict[str, float]:
-    """What a task asks of a cluster."""
-    return {"num_cpus": 1, "num_gpus": GPU_SHARE} if device == "cuda" else {"num_cpus": 1}
+@contextlib.contextmanager
+def cluster_errors(ray: Any) -> Iterator[None]:
+    """Say of a cluster that is gone what that means, as a `GapbenchError`."""
+    try:
+        yield
+    except (ray.exceptions.RaySystemError, ConnectionError) as error:
+        raise GapbenchError(
+            f"The Ray cluster is gone ({first_line(error)}). Finished results are kept; the same command goes on "
+            "from there."
+        ) from error
 
 
-def on_node() -> Callable[..., Iterator[Any]]:
-    """A function that does what one of `ray_worker` does, and can be sent to a node that has no gapbench."""
+def resources(
+    device: str, need: Need | None = None, share: float | None = None, most: int = 0
+) -> dict[str, float]:
+    """What a task asks of a cluster.
+
+    Args:
+        device: kind of device that it works on.
+        need: its memory, where that is known. What no node has is not asked for: it would wait forever.
+        share: of a GPU; by what it needs of one if None.
+        most: bytes that the largest node gives to tasks, 0 if that is not known.
+
+    Returns:
+        The options of a Ray task.
+    """
+    asked: dict[str, float] = {"num_cpus": 1}
+    if need is not None and most:
+        asked["memory"] = min(need.host, most)
+    if device == "cuda":
+        asked["num_gpus"] = share or (GPU_SHARE if need is None else _share_of(need.card))
+    return asked
+
+
+def _share_of(card: int) -> float:
+    """Of a GPU, for a job that needs so many bytes of it: a quarter, half or all."""
+    return next((share for share in (GPU_SHARE, 2 * GPU_SHARE) if card <= share * CARD), 1.0)
+
+
+def on_node(module: str = "gapbench.population.ray_worker") -> Callable[..., Iterator[Any]]:
+    """A function that does what one of a module does, and can be sent to a node that has no gapbench."""
 
     def gapbench_job(name: str, *arguments: Any) -> Iterator[Any]:
         import importlib
@@ -170,7 +215,7 @@ def on_node() -> Callable[..., Iterator[Any]]:
         os.environ.update(dict.fromkeys(threads, "1"))
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
         try:
-            function = getattr(importlib.import_module("gapbench.population.ray_worker"), name)
+            function = getattr(importlib.import_module(module), name)
         except (ImportError, AttributeError) as error:
             try:
                 here = f"gapbench {importlib.import_module('gapbench_base.version').__version__}"
@@ -184,9 +229,11 @@ def on_node() -> Callable[..., Iterator[Any]]:
     return gapbench_job
 
 
-def _first_line(error: BaseException) -> str:
+def first_line(error: BaseException) -> str:
+    """The first line of what an error says, or its name."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
-def _last_line(error: BaseException) -> str:
+def last_line(error: BaseException) -> str:
+    """The last line of what an error says, or its name."""
     return (str(error).strip() or type(error).__name__).splitlines()[-1]

@@ -93,14 +93,8 @@ def about(device: str) -> Iterator[tuple[str, str]]:
 
 def unfit(expected: Requirements, setup: Setup, job: Job, node: str) -> str | None:
     """Why a job cannot be done on this node, None where it can."""
-    own = expected_of(expected.token)
-    for package in ("gapbench", "torch"):
-        here, there = getattr(own, package), getattr(expected, package)
-        if here != there:
-            return (
-                f"The node {node} of the cluster has {package} {here}, this process {there}: install the same "
-                "version on all nodes."
-            )
+    if (reason := other_version(expected, node)) is not None:
+        return reason
     try:
         seen = (setup.run / TOKEN).read_text()
     except OSError:
@@ -120,6 +114,19 @@ def unfit(expected: Requirements, setup: Setup, job: Job, node: str) -> str | No
             f"The node {node} of the cluster has other data for {configuration.task} in {setup.data_dir} than this "
             "machine: put the data (--data) on a file system that all nodes have under the same path."
         )
+    return None
+
+
+def other_version(expected: Requirements, node: str) -> str | None:
+    """Which package is not that of the driver, in words; None where all are."""
+    own = expected_of(expected.token)
+    for package in ("gapbench", "torch"):
+        here, there = getattr(own, package), getattr(expected, package)
+        if here != there:
+            return (
+                f"The node {node} of the cluster has {package} {here}, this process {there}: install the same "
+                "version on all nodes."
+            )
     return None
 
 

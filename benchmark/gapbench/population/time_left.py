@@ -54,17 +54,17 @@ class TimeLeft:
         self._over: set[str] = set()
         self._stated = self._started = 0.0
 
-    def known(self, cells: Iterable[TrainedCell], measurements: Iterable[tuple[str, float]]) -> None:
+    def known(self, cells: Iterable[TrainedCell], measurements: Iterable[tuple[str, float, int]]) -> None:
         """What was done before this session: it teaches what networks cost, not how fast this session is.
 
-        Of each measurement its cell and seconds.
+        `measurements`: cells with seconds and number of some of their measurements.
         """
         for row in cells:
             if row.cell in self._group:
                 self._take_cell(row)
-        for cell, seconds in measurements:
+        for cell, seconds, count in measurements:
             if cell in self._group:
-                self._take_measurement(cell, seconds)
+                self._take_measurements(cell, seconds, count)
 
     def heard(self, worker: int, now: float) -> None:
         """A worker said something: what it was at is done."""
@@ -84,7 +84,7 @@ class TimeLeft:
     def measured(self, row: StoredMeasurement) -> None:
         """A proxy was measured."""
         if row.cell in self._group:
-            self._take_measurement(row.cell, row.seconds or 0.0)
+            self._take_measurements(row.cell, row.seconds or 0.0, 1)
             self._stated += row.seconds or 0.0
 
     def _take_cell(self, row: TrainedCell) -> None:
@@ -94,9 +94,9 @@ class TimeLeft:
         if not row.measurable:
             self._over.add(row.cell)
 
-    def _take_measurement(self, cell: str, seconds: float) -> None:
+    def _take_measurements(self, cell: str, seconds: float, count: int) -> None:
         self._measure[cell] += seconds
-        self._measured[cell] += 1
+        self._measured[cell] += count
 
     def count(self, cells: Iterable[str]) -> None:
         """More cells are to be done."""

@@ -172,7 +172,7 @@ def _same_suite(store: Store, suite: Suite, folder: Path) -> None:
 
 
 def _same_protocol(store: Store, folder: Path) -> None:
-    found = protocol_of(row.description for row in store.cells())
+    found = protocol_of(store.descriptions())
     if found != PROTOCOL:
         raise GapbenchError(
             f"The networks of {folder} were trained by protocol {found} of an earlier gapbench, this one trains "

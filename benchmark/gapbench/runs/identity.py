@@ -97,10 +97,11 @@ def identity_of(
     )
 
 
-def identity_in(store: Store) -> Identity:
-    """Which population an open run database holds."""
+def identity_in(store: Store, trained: Sequence[TrainedCell] | None = None) -> Identity:
+    """Which population an open run database holds; `trained` are its rows, where they were read before."""
     suite = store.meta("suite") or {}
-    return identity_of(suite.get("text", ""), store.meta("plan") or (), store.cells(), store.environments())
+    rows = store.cells() if trained is None else trained
+    return identity_of(suite.get("text", ""), store.meta("plan") or (), rows, store.environments())
 
 
 def _data(row: TrainedCell) -> list[str]:

@@ -15,6 +15,7 @@ from gapbench.runs.known import Known, known_in, requests_in, stored_suite
 from gapbench.suites.requests import ProxyRequest
 from gapbench.suites.suite import Suite
 from gapbench_base.errors import GapbenchError
+from gapbench_base.garbage import uncollected
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -281,7 +282,7 @@ def open_run(
     from gapbench.runs.tables import measurement_table, population_table
 
     path = Path(folder)
-    with Store(path, readonly=True) as store:
+    with uncollected(), Store(path, readonly=True) as store:
         stored = store.meta("suite")
         if stored is None:
             raise GapbenchError(f"{path} has a run.sqlite, but no suite was run there yet.")
@@ -300,7 +301,8 @@ def open_run(
             ) from error
         identities = {entry.id for entry in drafts}
         entries = [entry for entry in load_entries(path) if entry.id not in identities]
-        identity = identity_in(store)
+        trained = store.cells()
+        identity = identity_in(store, trained)
         entries += drafts
         labels = [r.label for r in requests] + [entry.label for entry in entries]
         return Run(
@@ -308,12 +310,12 @@ def open_run(
             suite=suite,
             proxies=requests,
             cells=cells,
-            population=population_table(store, cells, suite.axes),
+            population=population_table(store, cells, suite.axes, trained),
             measurements=measurement_table(store, cells, labels, {e.id: e.label for e in entries}),
             identity=identity,
             problems=problems,
             entries=tuple(entries),
-            checksums=checksums_of(store.cells()),
+            checksums=checksums_of(trained),
             known=known,
             shard=store.meta("shard"),
         )

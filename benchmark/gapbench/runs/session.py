@@ -44,7 +44,7 @@ def asked(
 
 def troubled(store: Store) -> set[str]:
     """The cells that failed, or on which a measurement failed that was not made for a submission."""
-    from gapbench.runs.tables import SUBMISSION
+    from gapbench.runs.kinds import SUBMISSION
 
     found = {cell for cell, status in store.statuses("cells").items() if status == "failed"}
     failed = (row for row in store.measurements() if row.status == "failed")

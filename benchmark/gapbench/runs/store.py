@@ -13,7 +13,7 @@ import json
 import shutil
 import sqlite3
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self, TypeVar
@@ -56,6 +56,10 @@ CREATE TRIGGER IF NOT EXISTS measurements_stay BEFORE DELETE ON measurements
 """
 
 Table = Literal["cells", "measurements"]
+ROWS = 20_000
+"""Measurements that are read at a time."""
+RECURRING = ("cell", "label", "status", "reason")
+"""Texts of measurements of which a large run has few different ones."""
 LATER_COLUMNS = ("engine", "company", "test_groups")
 """Of the cells; runs of before are given them when they are written to."""
 KEY_COLUMN: dict[Table, str] = {"cells": "cell", "measurements": "measurement"}
@@ -238,19 +242,38 @@ class Store:
         Raises:
             GapbenchError: for a damaged row.
         """
+        return itertools.starmap(Measured, self._measured())
+
+    def measured_columns(self) -> Iterator[dict[str, list[Any]]]:
+        """What tables show of all measurements, column by column; what recurs in many rows is one object.
+
+        Yields:
+            Parts of many rows, each as a list for every field of `Measured`, in the order of insertion.
+        """
+        rows = self._measured()
+        same: dict[Any, Any] = {}
+        while part := list(itertools.islice(rows, ROWS)):
+            found = {name: list(column) for name, column in zip(Measured._fields, zip(*part))}
+            for name in RECURRING:
+                found[name] = list(map(same.setdefault, found[name], found[name]))
+            yield found
+
+    def _measured(self) -> Iterator[Any]:
         with disk_errors(self.path):
             strict = self._db.execute(
                 "SELECT strict FROM pragma_table_list WHERE name = 'measurements'"
             ).fetchone()
         if not (strict and strict[0]):  # where types are not the database's matter every row is looked at
             self.measurements()
-        return itertools.starmap(Measured, self._of_latest("measurements", ", ".join(Measured._fields[1:])))
+        return self._of_latest("measurements", ", ".join(Measured._fields[1:]))
 
     def _records(self, table: Table, kind: type[Record]) -> list[Record]:
-        known = {field.name for field in fields(kind)}
+        known = [field.name for field in fields(kind)]
         found = []
-        for row in self._latest(table):
-            content = {name: row[name] for name in row.keys() if name in known}  # noqa: SIM118 (a Row is no mapping)
+        rows = self._latest(table)
+        names = [name for name in known if name in rows[0].keys()] if rows else []  # noqa: SIM118 (a Row is no mapping)
+        for row in rows:
+            content = {name: row[name] for name in names}
             try:
                 found.append(msgspec.convert(content, kind))
             except msgspec.ValidationError as error:
@@ -271,10 +294,24 @@ class Store:
         """Key -> status of the latest attempt, for `cells` or `measurements`."""
         return dict(self._of_latest(table, "status"))
 
-    def measuring_costs(self) -> Iterator[tuple[str, tuple[str, float]]]:
-        """Of the latest attempt of every measurement its key, and its cell and seconds."""
+    def descriptions(self) -> Iterator[str]:
+        """Of every cell what it depends on, as JSON, in the order of first insertion."""
+        for _, description in self._of_latest("cells", "description"):
+            yield description
+
+    def measuring_costs(self, keys: Collection[str]) -> Iterator[tuple[str, float, int]]:
+        """Cells with seconds and number of measurements, of the latest attempts of `keys`, which all are stored."""
+        with disk_errors(self.path):
+            count, again = self._db.execute("SELECT COUNT(*), MAX(attempt) FROM measurements").fetchone()
+            if count == len(keys) and not again:  # all of them: added up by the database
+                sums = "SUM(COALESCE(seconds, 0.0)), COUNT(*)"
+                yield from map(
+                    tuple, self._db.execute(f"SELECT cell, {sums} FROM measurements GROUP BY cell")
+                )
+                return
         for key, cell, seconds in self._of_latest("measurements", "cell, COALESCE(seconds, 0.0)"):
-            yield key, (cell, seconds)
+            if key in keys:
+                yield cell, seconds, 1
 
     def _of_latest(self, table: Table, columns: str) -> Iterator[Any]:
         """Key and some columns of the latest attempt of each; of a large run faster than whole rows."""
@@ -286,7 +323,10 @@ class Store:
             latest = dict(map(tuple, again.fetchall()))
             cursor = self._db.cursor()
             cursor.row_factory = None
+            if not latest:  # nothing was retried
+                yield from cursor.execute(f"SELECT {key}, {columns} FROM {table} ORDER BY rowid")
+                return
             rows = cursor.execute(f"SELECT attempt, {key}, {columns} FROM {table} ORDER BY rowid")
             for row in rows:
-                if not latest or latest.get(row[1], 0) == row[0]:
+                if latest.get(row[1], 0) == row[0]:
                     yield row[1:]

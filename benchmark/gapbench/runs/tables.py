@@ -4,26 +4,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 import pandas as pd
 
 from gapbench.runs.details import COLUMNS as DETAIL_COLUMNS
-from gapbench.runs.details import stated
+from gapbench.runs.details import NOTHING, says, stated
 from gapbench.runs.entry import Entry
 from gapbench.runs.image_groups import unpacked
+from gapbench.runs.kinds import Kind, Kinds
 from gapbench.runs.known import Known, known_in
 from gapbench.runs.noisy_gap import noise_of, noisy_gap, slope
-from gapbench.runs.records import OF_A_NETWORK, StoredMeasurement, TrainedCell
+from gapbench.runs.records import TrainedCell
 from gapbench.runs.store import Measured, Store
 from gapbench.suites.columns import CELL_COLUMNS, EXTRA_COLUMNS, NOISY_GAP, RECORDED_AXES
 from gapbench.suites.hyperparameters import Hyperparameters
 from gapbench_base.errors import GapbenchError
 from gapbench_base.keys import content_key
 
-SUBMISSION = '"submission":'
-"""What the description of a measurement made for an entry has, and no other."""
 MEASUREMENT_COLUMNS = [
     "cell",
     "proxy",
@@ -37,20 +35,24 @@ MEASUREMENT_COLUMNS = [
 ]
 
 
-def population_table(store: Store, cells: Sequence[str], axes: Sequence[str]) -> pd.DataFrame:
+def population_table(
+    store: Store, cells: Sequence[str], axes: Sequence[str], trained: Sequence[TrainedCell] | None = None
+) -> pd.DataFrame:
     """One row per trained cell of the plan `cells`, in the plan's order.
 
     `gap` = test error - train error (fractions), `loss_gap` the same in cross-entropy (nats); one column per
     axis that is none of these (a training or test size that is an axis has the one column, which failed
     networks fill as well); `seconds` of training; `shift` 1 where training and test inputs differ in
     distribution; `source` of the data; where training labels are noisy, `gap_noisy` is the gap on test labels with
-    the same noise (`gapbench_tasks.selection.noisy_test_error`).
+    the same noise (`gapbench_tasks.selection.noisy_test_error`). `trained`: the rows of the store, where they were
+    read before.
 
     Returns:
         The table; its columns are documented above.
     """
     wanted, known = set(cells), known_in(store)
-    rows = {row.cell: row for row in store.cells() if row.cell in wanted}
+    every = store.cells() if trained is None else trained
+    rows = {row.cell: row for row in every if row.cell in wanted}
     described = {key: description_of(store, row) for key, row in rows.items()}
     others = [axis for axis in axes if axis != "width"]
     noisy = any((noise_of(described[key], row, known) or (0.0, 2))[0] > 0 for key, row in rows.items())
@@ -61,7 +63,7 @@ def population_table(store: Store, cells: Sequence[str], axes: Sequence[str]) ->
             values = axis_values(described[key], others, known)
             own = {k: v for k, v in values.items() if k not in RECORDED_AXES or v is not None}
             noisy_one = noisy_gap(described[key], rows[key], known)
-            table.append({**asdict(rows[key]), **own, NOISY_GAP: noisy_one})
+            table.append({**vars(rows[key]), **own, NOISY_GAP: noisy_one})
     return pd.DataFrame(table, columns=names)
 
 
@@ -140,86 +142,67 @@ def measurement_table(
     Raises:
         GapbenchError: for a damaged row.
     """
-    wanted = set(cells)
-    rows: list[tuple[Any, ...]] = []
-    latest: dict[str, str] = {}
-    texts: dict[str, str] = {}  # one object for all that are equal: a large run has many
-    for found in store.measured():  # in the order of their insertion
-        if found.cell not in wanted:
-            continue
-        where = f"The run database {store.path}, measurement {found.measurement}"
-        label: str | None = found.label
-        if submitted is not None and SUBMISSION in found.description:
-            label = submitted.get(_submission(found.description, where))
-        if label is None:
-            continue
-        repeat, generation = _generation(found, where)
-        if found.status == "ok" and found.value is None:
-            raise GapbenchError(f"{where} is damaged: its status is ok, but it has no value.")
-        latest[label] = generation = texts.setdefault(generation, generation)
-        said = stated(found.details, where)
-        row = (
-            found.cell, label, found.value, found.standard_error, found.seconds, found.status, found.reason,
-            found.peak_memory, found.details, repeat, *said.values(), generation,
-        )  # fmt: skip
-        rows.append(row)
-    rows = [row for row in rows if row[-1] is latest[row[1]]]
-    # Of one network the last: with another sibling it was measured again.
-    rows = list({(row[0], row[1], row[9]): row for row in rows}.values())
-    columns = [list(column) for column in zip(*rows)] or [[] for _ in range(len(MEASUREMENT_COLUMNS) + 4)]
-    repeated = any(columns[len(MEASUREMENT_COLUMNS)])
-    named = dict(zip([*MEASUREMENT_COLUMNS, "repeat", *DETAIL_COLUMNS], columns))
-    if not repeated:
-        del named["repeat"]
-    if not any(value is not None for name in DETAIL_COLUMNS for value in named[name]):
-        for name in DETAIL_COLUMNS:
-            del named[name]
-    table = pd.DataFrame(named)
-    if labels is not None:
-        table = table[table["proxy"].isin(list(labels))]
+    import numpy as np
+
     position = {key: i for i, key in enumerate(cells)}
-    return table.sort_values(
-        ["cell", "proxy", *(["repeat"] if repeated else [])],
-        key=lambda c: c.map(position) if c.name == "cell" else c,
-        kind="stable",
-    ).reset_index(drop=True)
+    kinds = Kinds(store.path)
+    read, kind = _read(store, kinds)
+    keys, networks, status, label = (read[name] for name in ("measurement", "cell", "status", "label"))
+    if submitted is not None:
+        label = [n if k.submission is None else submitted.get(k.submission) for n, k in zip(label, kind)]
+    place = np.array([position.get(cell, -1) for cell in networks], dtype=np.int64)
+    rows = [i for i in np.flatnonzero(place >= 0).tolist() if label[i] is not None]
+    for i in rows:
+        if read["value"][i] is None and status[i] == "ok":
+            raise GapbenchError(f"{kinds.where(keys[i])} is damaged: its status is ok, but it has no value.")
+    latest = {label[i]: kind[i].generation for i in rows}
+    rows = [i for i in rows if kind[i].generation is latest[label[i]]]
+    if kinds.several:  # of one network the last: with another sibling it was measured again
+        rows = list({(networks[i], label[i], kind[i].repeat): i for i in rows}.values())
+    number = {name: i for i, name in enumerate(sorted(latest))}
+    repeat = np.array([kind[i].repeat for i in rows], dtype=np.int64)
+    order = np.lexsort((repeat, np.array([number[label[i]] for i in rows], dtype=np.int64), place[rows]))
+    shown = {"proxy": label, "repeat": [k.repeat for k in kind]}
+    table = _as_table(read | shown, [rows[i] for i in order.tolist()], kinds)
+    if labels is not None and not latest.keys() <= set(labels):
+        table = table[table["proxy"].isin(list(labels))].reset_index(drop=True)
+    return table
+
+
+def _read(store: Store, kinds: Kinds) -> tuple[dict[str, list[Any]], list[Kind]]:
+    """What there is of every measurement, column by column, and its kind; a large run has many rows."""
+    found: dict[str, list[Any]] = {name: [] for name in Measured._fields}
+    kind: list[Kind] = []
+    for part in store.measured_columns():  # in the order of their insertion
+        kind += kinds.of(part["measurement"], part["cell"], part.pop("description"))
+        for name, column in part.items():
+            found[name] += column
+    return found, kind
+
+
+def _as_table(read: Mapping[str, list[Any]], rows: Sequence[int], kinds: Kinds) -> pd.DataFrame:
+    """Some rows of the columns that were read, as `measurement_table` has them."""
+    named = {name: [read[name][i] for i in rows] for name in (*MEASUREMENT_COLUMNS, "repeat")}
+    if not any(named["repeat"]):
+        del named["repeat"]
+    found = [
+        stated(text, kinds.where(read["measurement"][i])) if says(text) else NOTHING
+        for text, i in zip(named["details"], rows)
+    ]
+    said = {name: [own[name] for own in found] for name in DETAIL_COLUMNS}
+    if any(value is not None for column in said.values() for value in column):
+        named |= said
+    return pd.DataFrame(named)
 
 
 def generations(store: Store, cells: Sequence[str]) -> dict[str, str]:
     """Label -> the version, options and protocol of its values in `measurement_table`, as a text."""
     wanted = set(cells)
-    found = {}
-    for row in store.measurements():
-        if row.cell in wanted:
-            where = f"The run database {store.path}, measurement {row.measurement}"
-            found[row.label] = _generation(row, where)[1]
-    return found
-
-
-def _submission(description: str, where: str) -> str:
-    """The identity of the entry that a measurement was made for."""
-    try:
-        return str(json.loads(description)["submission"])
-    except (ValueError, TypeError, KeyError) as error:
-        raise GapbenchError(f"{where} is damaged: its description is no JSON ({error}).") from None
-
-
-def _generation(row: StoredMeasurement | Measured, where: str) -> tuple[int, str]:
-    """Which repeat it is, and its description without what differs between networks and repeats."""
-    text = row.description
-    if SUBMISSION in text:
-        return 0, "submission"  # a label of a submission has one source and one set of options
-    repeat = 0
-    if any(f'"{name}"' in text for name in OF_A_NETWORK):  # in most is none, and a large run has many to read
-        try:
-            content = json.loads(text)
-            repeat = int(content.get("repeat", 0))
-            for name in OF_A_NETWORK:
-                content.pop(name, None)
-        except (ValueError, TypeError, AttributeError) as error:
-            raise GapbenchError(f"{where} is damaged: its description is no JSON ({error}).") from None
-        text = json.dumps(content, sort_keys=True)
-    return repeat, text.replace(f'"cell": "{row.cell}"', "")
+    rows = [row for row in store.measurements() if row.cell in wanted]
+    kinds = Kinds(store.path).of(
+        [row.measurement for row in rows], [row.cell for row in rows], [row.description for row in rows]
+    )
+    return {row.label: kind.generation for row, kind in zip(rows, kinds)}
 
 
 def entry_table(entry: Entry) -> pd.DataFrame:

@@ -31,6 +31,34 @@ class Assignment:
     seed: int
     disturbed: bool = False
 
+    def sealed(self) -> Sealed:
+        """With the hand-over built and packed."""
+        given = self.make()
+        return Sealed(
+            self.name, given.packed(), tuple(given.modules()), given.loss, self.seed, self.disturbed
+        )
+
+
+@dataclass(frozen=True)
+class Sealed:
+    """An assignment that can be sent to another process or machine.
+
+    Attributes:
+        name: of the assignment.
+        blob: the packed hand-over, of a network whose classes are in `modules`.
+        modules: see there.
+        loss: by which the network was trained.
+        seed: of the measurement.
+        disturbed: whether it is made under other surroundings.
+    """
+
+    name: str
+    blob: bytes
+    modules: tuple[str, ...]
+    loss: str
+    seed: int
+    disturbed: bool
+
 
 class Fleet:
     """Two hosts, and as many sessions at a time as wanted. Use as a context manager.
@@ -123,15 +151,19 @@ class Fleet:
 
     def _one(self, task: Assignment) -> Answer:
         with self._turn:  # building uses torch's global generator for a moment
-            given = task.make()
-            blob = given.packed()
-        with self.session(disturbed=task.disturbed, modules=given.modules(), data_bytes=len(blob)) as session:
+            sealed = task.sealed()
+        return self.answer(sealed)
+
+    def answer(self, task: Sealed) -> Answer:
+        """Measure in a fresh process; every way to fail is an answer."""
+        size, modules = len(task.blob), list(task.modules)
+        with self.session(disturbed=task.disturbed, modules=modules, data_bytes=size) as session:
             if session.loaded.reason:
                 failed = Measurement(self.proxy or "proxy", None, None, 0.0, "failed", session.loaded.reason)
                 return Answer(failed, session.loaded.violations, session.loaded.output)
             self._live.add(session)
             try:
-                answer = session.measure(blob, task.seed, given.loss)
+                answer = session.measure(task.blob, task.seed, task.loss)
             finally:
                 self._live.discard(session)
         if session.loaded.violations:

@@ -15,12 +15,13 @@ from gapbench.runs.entries import load_entries, write_entry
 from gapbench.runs.entry import Entry
 from gapbench.runs.records import stored_measurement
 from gapbench.sandbox.described import choose
-from gapbench.sandbox.fleet import Assignment, Fleet, same_value, sandboxed
+from gapbench.sandbox.fleet import Assignment, same_value
 from gapbench.sandbox.launching import Host
 from gapbench.sandbox.limits import LATE, Limits
 from gapbench.sandbox.sandbox import Answer
 from gapbench.sandbox.source import ProxyFile, read_source
 from gapbench.submission.drafting import About, draft_entry
+from gapbench.submission.fleets import ProxyFleet, Where, measuring
 from gapbench.submission.request import PROTOCOL, Request, default_name, request_for
 
 Say = Callable[[str], None]
@@ -57,13 +58,16 @@ def submit(
     retry_failed: bool = False,
     say: Say = lambda text: None,
     hosts: Sequence[Host] | None = None,
+    engine: str = "local",
+    address: str | None = None,
 ) -> Submitted:
     """Measure the proxy in `file` on every trained network of `run` and add it to the run's board.
 
     `name` is its name on the board (default: that in the file), `proxy` chooses one of several that a file
     registers, `options` replace its defaults. Killed at any moment, the same call goes on; the same file again
     changes nothing; a changed file or other options are a new version. `hosts`: two processes started before
-    (`gapbench.sandbox.launching.Host`), to be shared by several submissions.
+    (`gapbench.sandbox.launching.Host`), to be shared by several submissions. `engine` = "ray" measures on the
+    nodes of a Ray cluster, that at `address`, each in a sandbox of its own; this process alone writes the run.
 
     Returns:
         The entry; a proxy that cannot be entered is a result with `refusals`.
@@ -71,13 +75,13 @@ def submit(
     Raises:
         GapbenchError: for wrong usage.
     """
-    from gapbench.runs.environment import usable_cores
     from gapbench.runs.lock import sole_driver
     from gapbench.runs.run import open_run
     from gapbench.runs.scoring_time import scoring_of
 
     source, limits = read_source(file), limits or Limits()
-    safe = sandboxed(unsandboxed)
+    where = Where(unsandboxed, workers, engine, address, hosts)
+    where.check()
     population = open_population(run, data_dir)
     same = _same_before(population, source, name, proxy, dict(options or {}))
     if same is not None and not (retry_failed and same.statuses.get("failed")):
@@ -85,16 +89,11 @@ def submit(
             _complete_board(population.folder, same, say)
         return Submitted(same, changed=False)
     with sole_driver(population.folder):
-        fleet = Fleet(
-            source,
-            limits,
-            sandboxed=safe,
-            workers=workers or usable_cores(),
-            packages=population.packages(),
-            hosts=hosts,
-        )
         networks = len(population.members) + len(population.one_of_each())
-        with scoring_of(open_run(population.folder), more=1) as scoring, fleet:
+        with (
+            scoring_of(open_run(population.folder), more=1) as scoring,
+            measuring(where, source, limits, population.packages()) as fleet,
+        ):
             countdown = Countdown(
                 networks, say, scoring.predicted, "measurements", typical=TYPICAL, before=SANDBOX
             )
@@ -110,7 +109,7 @@ def submit(
             refusals = _measure(fleet, population, source, request, retry_failed, countdown)
         if refusals:
             return Submitted(None, refusals=tuple(refusals))
-        about = About(authors, paper, "bubblewrap" if safe else "none")
+        about = About(authors, paper, where.sandbox)
         entry, scores = draft_entry(population, source, request, limits, about, current, say)
         write_entry(population.folder, entry)
         _build_board(population.folder, say, scores)
@@ -165,7 +164,7 @@ def _description(population: Population, member: Member, request: Request) -> di
 
 
 def _measure(
-    fleet: Fleet,
+    fleet: ProxyFleet,
     population: Population,
     source: ProxyFile,
     request: Request,
@@ -252,7 +251,7 @@ class _Trial:
     refusals: list[str]
 
 
-def _try(fleet: Fleet, population: Population, request: Request, countdown: Countdown) -> _Trial:
+def _try(fleet: ProxyFleet, population: Population, request: Request, countdown: Countdown) -> _Trial:
     """One network of each task and family, twice: the second time under other surroundings."""
     members = population.one_of_each()
     tasks = [

@@ -10,6 +10,7 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from gapbench.population.progress import Progress
 from gapbench.population.stored import open_population
@@ -18,11 +19,11 @@ from gapbench.runs.comparing import CONFIRMED, UNDECIDED, compare
 from gapbench.runs.countdown import SANDBOX, Countdown
 from gapbench.runs.entries import find_entry, load_entries, write_entry
 from gapbench.runs.entry import Entry, EntryPopulation, EntryValue, Score, Verification
-from gapbench.sandbox.fleet import Fleet, sandboxed
 from gapbench.sandbox.launching import Host
 from gapbench.sandbox.protocol import clean
 from gapbench.sandbox.source import source_of
 from gapbench.submission.drafting import headline
+from gapbench.submission.fleets import Where, measuring
 from gapbench.submission.fresh import fresh_suite
 from gapbench.submission.submitting import TYPICAL, Say, submit, task_for
 from gapbench_base.errors import GapbenchError
@@ -74,6 +75,8 @@ def verify(
     say: Say = lambda text: None,
     progress: Progress | None = None,
     hosts: Sequence[Host] | None = None,
+    engine: str = "local",
+    address: str | None = None,
 ) -> Verified:
     """Verify an entry of `run`, by label, name, identity or file.
 
@@ -82,7 +85,7 @@ def verify(
     the same suite is trained with new network seeds and new data seeds in `out` (default: a new folder
     RUN/verification/...); `gapbench.runs.comparing.compare` says which outcome its score there has.
     `by` names who verifies; where nobody is named, or one of the entry's authors, the board says that its author
-    did. `progress` hears of the networks that are trained.
+    did. `progress` hears of the networks that are trained. `engine` and `address` are those of `submit`.
 
     Returns:
         The outcome, and whether it was written into the entry.
@@ -95,27 +98,25 @@ def verify(
     source = source_of(entry.source.encode(), entry.proxy)
     if source.sha256 != entry.source_sha256:
         raise GapbenchError(f"The entry {entry.label}: its source does not have the checksum that it states.")
+    where = Where(unsandboxed, workers, engine, address, hosts)
+    where.check()  # before hours of training
     if fresh_seeds:
-        found = _on_fresh(entry, folder, out, unsandboxed, workers, data_dir, say, hosts, progress)
+        found = _on_fresh(entry, folder, out, where, data_dir, say, progress)
     else:
-        found = _on_same(entry, folder, unsandboxed, workers, data_dir, say, hosts)
+        found = _on_same(entry, folder, where, data_dir, say)
     return _keep(found, entry, folder, by, say)
 
 
 def _on_same(
     entry: Entry,
     run: Path,
-    unsandboxed: bool,
-    workers: int | None,
+    where: Where,
     data_dir: str | os.PathLike[str] | None,
     say: Say,
-    hosts: Sequence[Host] | None,
 ) -> Verification:
-    from gapbench.runs.environment import usable_cores
     from gapbench.runs.run import open_run
     from gapbench.runs.scoring_time import scoring_of
 
-    safe = sandboxed(unsandboxed)
     population = open_population(run, data_dir)
     if not population.is_that_of(entry):
         raise GapbenchError(
@@ -125,21 +126,13 @@ def _on_same(
         )
     source = source_of(entry.source.encode(), entry.proxy)
     say(f"Measuring {entry.label} again on {len(population.members)} networks.")
-    fleet = Fleet(
-        source,
-        entry.limits,
-        sandboxed=safe,
-        workers=workers or usable_cores(),
-        proxy=entry.proxy,
-        options=entry.options,
-        packages=population.packages(),
-        hosts=hosts,
-    )
     differing = []
     tasks = [task_for(population, member, entry.seed) for member in population.members]
     with scoring_of(open_run(run)) as scoring:
         countdown = Countdown(len(tasks), say, scoring.predicted, typical=TYPICAL, before=SANDBOX)
-        with fleet:
+        with measuring(
+            where, source, entry.limits, population.packages(), entry.proxy, entry.options
+        ) as fleet:
             for task, answer in fleet.measure(tasks):
                 countdown.more()
                 text = disagreement(entry.values.get(task.name), answer.measurement)
@@ -200,17 +193,14 @@ def _on_fresh(
     entry: Entry,
     run: Path,
     out: str | os.PathLike[str] | None,
-    unsandboxed: bool,
-    workers: int | None,
+    where: Where,
     data_dir: str | os.PathLike[str] | None,
     say: Say,
-    hosts: Sequence[Host] | None,
     progress: Progress | None,
 ) -> Verification:
     from gapbench.running import run as run_suite
     from gapbench.runs.run import open_run
 
-    sandboxed(unsandboxed)  # say so before hours of training
     suite = open_run(run).suite
     folder = Path(out) if out is not None else run / "verification" / secrets.token_hex(4)
     folder.mkdir(parents=True, exist_ok=True)
@@ -218,7 +208,8 @@ def _on_fresh(
     if not text.exists():  # an interrupted verification goes on with the seeds that it drew
         text.write_text(fresh_suite(suite), encoding="utf-8")
     say(f"Training a population with fresh seeds in {folder}; the same command with --out {folder} goes on.")
-    run_suite(text, folder, workers=workers, data_dir=data_dir, board=False, progress=progress)
+    place: dict[str, Any] = {"engine": where.engine, "address": where.address, "workers": where.workers}
+    run_suite(text, folder, data_dir=data_dir, board=False, progress=progress, **place)
     file = folder / f"{entry.proxy}.py"
     file.write_text(entry.source, encoding="utf-8")
     done = submit(
@@ -228,11 +219,11 @@ def _on_fresh(
         proxy=entry.proxy,
         options=entry.options,
         limits=entry.limits,
-        unsandboxed=unsandboxed,
-        workers=workers,
+        unsandboxed=where.unsandboxed,
         data_dir=data_dir,
         say=say,
-        hosts=hosts,
+        hosts=where.hosts,
+        **place,
     )
     if done.entry is None:
         return Verification(

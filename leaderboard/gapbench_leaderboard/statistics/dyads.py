@@ -8,6 +8,7 @@ configuration has many pairs that part is negligible; in the cells of a grid and
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,11 +42,32 @@ class Dyads:
             configurations,
         )
 
+    @classmethod
+    def joined(cls, parts: Sequence[Dyads], configurations: int) -> tuple[Dyads, NDArray[np.intp]] | None:
+        """Parts as one, of which only dyads and not all pairs have to be sorted.
+
+        Returns:
+            The dyads without their pairs, and the place of each in the parts; None if two parts share a dyad.
+        """
+        first, second = (
+            np.concatenate([getattr(own, name) for own in parts]) for name in ("first", "second")
+        )
+        keys = first * max(1, configurations) + second
+        order = np.argsort(keys, kind="stable")
+        if (np.diff(keys[order]) == 0).any():
+            return None
+        return cls(first[order], second[order], np.zeros(0, dtype=np.int64), configurations), order
+
     def standard_error(self, influence: NDArray[np.float64]) -> float:
         """Standard error of a sum over pairs whose influences, shape (pairs,), are centred (sum to 0)."""
         if self.configurations < 2 or not len(influence):
             return float("nan")
-        of_dyad = np.bincount(self.dyad, influence, len(self.first))
+        return self.error_of_sums(np.bincount(self.dyad, influence, len(self.first)))
+
+    def error_of_sums(self, of_dyad: NDArray[np.number]) -> float:
+        """The same from the sums of the influences of each dyad, shape (dyads,)."""
+        if self.configurations < 2 or not len(of_dyad):
+            return float("nan")
         apart = self.first != self.second
         total = np.bincount(self.first, of_dyad, self.configurations)
         total = total + np.bincount(self.second[apart], of_dyad[apart], self.configurations)

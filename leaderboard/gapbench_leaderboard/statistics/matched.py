@@ -94,8 +94,7 @@ class MatchedFamilies:
         Returns:
             The error.
         """
-        first: list[NDArray[np.int64]] = []
-        second: list[NDArray[np.int64]] = []
+        used: list[Dyads] = []
         influences: list[NDArray[np.float64]] = []
         for number in np.unique(self.family):
             groups = [k for k in np.flatnonzero(self.family == number) if _untied(y, self.pairs[k])]
@@ -106,16 +105,25 @@ class MatchedFamilies:
                 sum(len(self.pairs[k]) * value for k, value in zip(groups, values)) / total if total else 0.0
             )
             for k, value, (_, influence) in zip(groups, values, found):
-                own = self.dyads[k]
-                first.append(own.first[own.dyad])
-                second.append(own.second[own.dyad])
+                used.append(self.dyads[k])
                 part = value - mean if len(groups) > 1 else 0.0
                 influences.append((len(self.pairs[k]) * influence + part) / total)
         defined = len({int(self.family[k]) for k in range(len(self.pairs)) if _untied(y, self.pairs[k])})
         if not defined:
             return float("nan")
-        dyads = Dyads.of(np.concatenate(first), np.concatenate(second), self.configurations)
-        return dyads.standard_error(np.concatenate(influences) / defined)
+        joined = Dyads.joined(used, self.configurations)
+        if joined is None:
+            first, second = (
+                np.concatenate([getattr(own, name)[own.dyad] for own in used]) for name in ("first", "second")
+            )
+            dyads = Dyads.of(first, second, self.configurations)
+            return dyads.standard_error(np.concatenate(influences) / defined)
+        dyads, order = joined
+        sums = [
+            np.bincount(own.dyad, influence / defined, len(own.first))
+            for own, influence in zip(used, influences)
+        ]
+        return dyads.error_of_sums(np.concatenate(sums)[order])
 
     def signs(self, y: NDArray[np.float64]) -> Signs | None:
         """The signs that the coefficient rests on; None without a pair that can be ranked."""

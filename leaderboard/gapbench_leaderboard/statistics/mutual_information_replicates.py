@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from gapbench_leaderboard.statistics._compile import Floats, Integers, Whole, compiled
 from gapbench_leaderboard.statistics.configurations import group_codes
 from gapbench_leaderboard.statistics.pairs import LANES, Multiplicities
+from gapbench_leaderboard.statistics.pairs_of_cells import RankedPairs, quicker, ranked_pairs
 
 MOST_LEVELS = 512
 """Joint levels of two axes beyond which nothing is left to condition on, and memory would run out."""
@@ -49,6 +50,7 @@ def k_replicates(
         pending -= set(served)
         carriers[carrier] = served
     blocks = multiplicities.blocks
+    ranked: RankedPairs | None = None
     table = _plogp_table(max((int(block.sum(axis=0).max()) for block in blocks), default=0) ** 2)
     best = np.full((len(blocks), LANES), np.inf)
     for carrier, subsets in carriers.items():
@@ -58,8 +60,15 @@ def k_replicates(
             raise ValueError(f"{groups} joint levels of two axes are too many to condition on")
         first = np.unique(cell, return_index=True)[1]
         merged = [group_codes(codes[first][:, list(subset)]) for subset in subsets]
+        if ranked is None and quicker(len(cell), groups):
+            ranked = ranked_pairs(measure, target)
+        sorted_first = ranked if quicker(len(cell), groups) else None
         for number, weight in enumerate(blocks):
-            counts = _count(cell, groups, measure, target, weight)
+            if sorted_first is not None:
+                used = min(LANES, multiplicities.replicates - LANES * number)
+                counts = sorted_first.counts(cell, groups, weight[:, :used])
+            else:
+                counts = _count(cell, groups, measure, target, weight)
             for groups_of_subset in merged:
                 best[number] = np.fmin(best[number], _information(counts, groups_of_subset, table))
     values = best.reshape(-1)[: multiplicities.replicates]

@@ -17,6 +17,7 @@ import pytest
 from click.testing import CliRunner
 
 import gapbench
+from benchmark.ray_cases import workers_of
 from benchmark.run_cases import count, rows, same, start
 from benchmark.tiny_suite import TINY
 from gapbench import GapbenchError
@@ -50,23 +51,6 @@ def finished(suite_file, tmp_path_factory):
     return gapbench.run(suite_file, tmp_path_factory.mktemp("local"), device="cpu", workers=2, board=False)
 
 
-@pytest.fixture(scope="module")
-def cluster():
-    """A head and another node, each with a place for one job."""
-    from ray.cluster_utils import Cluster as LocalCluster
-
-    before = os.environ.get("PYTHONPATH")
-    os.environ["PYTHONPATH"] = os.pathsep.join(p for p in sys.path if p)
-    found = LocalCluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
-    found.add_node(num_cpus=1)
-    yield found
-    found.shutdown()
-    if before is None:
-        del os.environ["PYTHONPATH"]
-    else:
-        os.environ["PYTHONPATH"] = before
-
-
 def started(suite_file: Path, folder: Path, cluster) -> subprocess.Popen:
     return start(suite_file, folder, "--engine", "ray", "--address", cluster.address)
 
@@ -78,21 +62,6 @@ def wait_for(folder: Path, table: str, least: int, process: subprocess.Popen) ->
         time.sleep(0.02)
     assert process.poll() is None, process.stderr.read()
     assert count(folder, table) >= least
-
-
-def workers_of(cluster) -> list[int]:
-    """The processes of the cluster that do jobs."""
-    raylets = {node.all_processes["raylet"][0].process.pid for node in cluster.list_all_nodes()}
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            parent = int(folder.joinpath("stat").read_text().rpartition(")")[2].split()[1])
-            name = folder.joinpath("cmdline").read_bytes()
-        except OSError:
-            continue
-        if parent in raylets and b"gapbench_job" in name:
-            found.append(int(folder.name))
-    return found
 
 
 def ends_like(finished, folder: Path, process: subprocess.Popen, board: Path) -> None:
@@ -279,11 +248,20 @@ class FakeRay:
     def cluster_resources(self):
         return self.has
 
+    def nodes(self):
+        return [
+            {"Alive": True, "Resources": {"memory": 8.0, "CPU": 4.0}},
+            {"Alive": True, "Resources": {"CPU": 4.0}},
+            {"Alive": False, "Resources": {"memory": 16.0}},
+        ]
+
 
 def test_as_many_jobs_at_a_time_as_the_cluster_has_room_for():
     mixed = Cluster(FakeRay({"CPU": 12.0, "GPU": 2.0}))
     assert (mixed.device("auto"), mixed.workers(None, "cuda"), mixed.workers(None, "cpu")) == ("cuda", 8, 12)
     assert mixed.workers(3, "cuda") == 3
+    assert Cluster(mixed.ray, 0.5).workers(None, "cuda") == 4
+    assert mixed.most_memory() == 8  # of nodes that are there
     plain = Cluster(FakeRay({"CPU": 12.0}))
     assert plain.device("auto") == plain.device("cpu") == "cpu"
     with pytest.raises(GapbenchError, match="no node of the Ray cluster has a GPU"):

@@ -141,7 +141,7 @@ def test_what_was_done_before_teaches_costs_and_is_not_to_be_done_again():
     left = TimeLeft(cells, {cell.key: PROXIES for cell in cells}, 1, 0.0)
     left.known(
         [row(e[3], e[4]) for e in before if e[2] == "trained"],
-        [(e[3].key, e[4]) for e in before if e[2] == "measured"],
+        [(e[3].key, e[4], 1) for e in before if e[2] == "measured"],
     )
     truth = events[-1][0] - before[-1][0]
     assert truth / 1.7 <= left.seconds(0.0) <= 1.7 * truth  # that sharing makes it faster is not known yet
@@ -168,7 +168,7 @@ def test_after_a_resume_the_start_of_workers_does_not_pass_for_slowness(seed):
     left = TimeLeft(cells, {cell.key: PROXIES for cell in cells}, 2, 0.0)
     left.known(
         [row(e[3], e[4]) for e in before if e[2] == "trained"],
-        [(e[3].key, e[4]) for e in before if e[2] == "measured"],
+        [(e[3].key, e[4], 1) for e in before if e[2] == "measured"],
     )
     shift = 30.0 - after[0][0]
     end = after[-1][0] + shift

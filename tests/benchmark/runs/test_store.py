@@ -32,6 +32,24 @@ def test_a_finished_result_is_never_overwritten(tmp_path):
             raw.execute(statement)
 
 
+def test_costs_of_measuring_are_the_same_added_up_here_or_by_the_database(tmp_path):
+    with Store(tmp_path) as store:
+        rows = [
+            replace(MEASUREMENT, measurement=f"m{i}", cell="ab"[i % 2], seconds=i + 0.5) for i in range(5)
+        ]
+        store.add_measurements(rows)
+        every = {f"m{i}" for i in range(5)}
+        assert {c: (s, n) for c, s, n in store.measuring_costs(every)} == {"a": (7.5, 3), "b": (5.0, 2)}
+        assert list(store.measuring_costs(every - {"m4"})) == [
+            *(("a", 0.5, 1), ("b", 1.5, 1)),
+            *(("a", 2.5, 1), ("b", 3.5, 1)),
+        ]
+        store.add_measurements([replace(MEASUREMENT, measurement="m5", status="failed", seconds=9.0)])
+        store.add_measurements([replace(MEASUREMENT, measurement="m5", seconds=1.0)])
+        found = [own for own in store.measuring_costs({*every, "m5"}) if own[1] in (9.0, 1.0)]
+        assert found == [("a", 1.0, 1)]  # the latest attempt alone
+
+
 def test_a_retried_failure_is_a_new_row_and_the_latest_counts(tmp_path):
     with Store(tmp_path) as store:
         store.add_cell(replace(CELL, status="failed", reason="memory"))
