@@ -104,10 +104,7 @@ def check(
         opened = time.monotonic()
         loaded = fleet.describe()
         if hosts is None:  # else it tells nothing of a start
-            took = time.monotonic() - opened
-            remember_loading(population.folder, took)
-            expected.typically(TYPICAL * took / LOADING)
-            countdown.soon(SESSION * took)
+            _learn(time.monotonic() - opened, population, expected, countdown)
 
         def report(points: Sequence[Point], name: str, evidence: Evidence | None = None) -> Report:
             order = [point for wanted in POINTS for point in points if point.name == wanted]
@@ -133,6 +130,13 @@ def check(
         if evidence.audits is not None:
             points.append(evidence.audits)
         return report(points, description["name"], evidence)
+
+
+def _learn(took: float, population: Population, expected: Expected, countdown: Countdown) -> None:
+    """Forecast what is ahead by the seconds that loading the file took."""
+    remember_loading(population.folder, took)
+    expected.typically(TYPICAL * took / LOADING)
+    countdown.soon(SESSION * took)
 
 
 def _measure(

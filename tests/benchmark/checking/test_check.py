@@ -403,7 +403,7 @@ def test_who_draws_is_told_how_to_draw_and_who_changes_to_copy(checked):
     def advice(text):
         return next(point.advice for point in checked(body(text)).points if point.name == "purity")
 
-    drawn = advice("return float(torch.randn(3).sum())")
+    drawn = advice("import torch\nreturn float(torch.randn(3).sum())")
     assert "generator=context.generator" in drawn
     assert "deepcopy" not in drawn
     changed = advice("next(context.model.parameters()).data.add_(1.0)\nreturn 1.0")
