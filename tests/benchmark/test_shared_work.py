@@ -6,12 +6,13 @@ from torch import nn
 
 import gapbench
 from benchmark.symmetry import zoo
-from gapbench.curvature import layer_forms, per_example
+from gapbench.curvature import layer_forms, per_example, squared_gradients
 from gapbench.curvature.loss import Landscape
 from gapbench.curvature.squared_gradients import gauss_newton_diagonal
 from gapbench.curvature.trace import adaptive_gauss_newton_trace, gauss_newton_trace
 from gapbench.proxies.measuring import make_context, measure_in
 from gapbench.proxies.registry import checked_options, proxy_entry
+from gapbench_base.errors import NotDefined
 
 CHEAP = {"steps": 3, "samples": 3, "probes": 4}
 
@@ -88,3 +89,18 @@ def test_weighted_traces_by_layers_are_those_of_single_gradients(held, together,
     assert gauss_newton_trace(landscape) == pytest.approx(float(slow[0].sum()) / 6, rel=1e-10)
     assert float(gauss_newton_diagonal(landscape).sum()) == pytest.approx(float(slow[0].sum()) / 6, rel=1e-10)
     assert landscape.reused > 0
+
+
+def test_single_gradients_that_two_ways_add_up_differently_are_refused(monkeypatch):
+    torch.manual_seed(0)
+    network = _Layers().double().eval()
+    x, y = torch.randn(6, 2, 5, 5, dtype=torch.float64), torch.randint(0, 5, (6,))
+    right = squared_gradients.squared_gradient_norms
+
+    def wrong(*arguments):
+        return right(*arguments) * (1.0 + 1e-6)
+
+    monkeypatch.setattr(squared_gradients, "squared_gradient_norms", wrong)
+    for asked in (gauss_newton_trace, adaptive_gauss_newton_trace, gauss_newton_diagonal):
+        with pytest.raises(NotDefined, match="could not be told apart"):
+            asked(Landscape(network, x, y, "cross_entropy"))
