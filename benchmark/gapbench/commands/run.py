@@ -110,9 +110,11 @@ def run_command(
 def _estimated(suite: str, out: Path | None, **options: Any) -> str:
     """What the run would take."""
     from gapbench.pilot.estimating import estimate, estimate_text
+    from gapbench.population.places import check_engine
 
-    unused = ("address", "gpu_share", "retry_failed")
-    engine, budget, *_ = (options.pop(name) for name in ("engine", "budget", *unused))
+    wanted = ("engine", "address", "gpu_share", "budget", "retry_failed")
+    engine, address, gpu_share, budget, _ = (options.pop(name) for name in wanted)
+    check_engine(engine, address, gpu_share)
     if engine != "local":
         raise GapbenchError(
             "--dry-run tries networks on this machine: leave --engine out, and give --workers with as many as the "

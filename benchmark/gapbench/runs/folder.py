@@ -15,6 +15,14 @@ def run_folder(suite: str | os.PathLike[str]) -> Path | None:
     return path if os.fspath(suite) not in list_suites() and (path / "run.sqlite").is_file() else None
 
 
+def existing_run(run: str | os.PathLike[str]) -> Path:
+    """The folder of a run; raises `GapbenchError` where it holds none."""
+    from gapbench.runs.store import Store
+
+    with Store(Path(run), readonly=True):
+        return Path(run)
+
+
 def suite_in(folder: Path, measures: bool = True) -> Suite:
     """The suite of a run.
 

@@ -20,6 +20,7 @@ from gapbench.runs.entries import (
     write_entry,
 )
 from gapbench.runs.entry import Entry
+from gapbench.runs.folder import existing_run
 from gapbench.submission.request import check_name
 from gapbench_base.errors import GapbenchError, TableError
 
@@ -129,7 +130,7 @@ def withdraw(run: str | os.PathLike[str], wanted: str, say: Say = lambda text: N
     """
     from gapbench.runs.lock import sole_driver
 
-    folder = _folder(run)
+    folder = existing_run(run)
     with sole_driver(folder):
         entry = find_entry(folder, _of_this_run(wanted))
         place = entries_folder(folder) / WITHDRAWN
@@ -150,7 +151,7 @@ def put_back(run: str | os.PathLike[str], wanted: str, say: Say = lambda text: N
     """
     from gapbench.runs.lock import sole_driver
 
-    folder = _folder(run)
+    folder = existing_run(run)
     with sole_driver(folder):
         aside = _withdrawn(folder)
         entry = named(aside, wanted)
@@ -180,7 +181,7 @@ def rename(run: str | os.PathLike[str], wanted: str, name: str, say: Say = lambd
     from gapbench.runs.run import open_run
     from gapbench.runs.store import Store
 
-    folder = _folder(run)
+    folder = existing_run(run)
     with sole_driver(folder):
         entry = find_entry(folder, _of_this_run(wanted))
         opened = open_run(folder)
@@ -198,14 +199,6 @@ def rename(run: str | os.PathLike[str], wanted: str, name: str, say: Say = lambd
         write_entry(folder, renamed)
         _rebuild(folder, say)
     return renamed
-
-
-def _folder(run: str | os.PathLike[str]) -> Path:
-    """The run's folder; raises `GapbenchError` where it holds none."""
-    from gapbench.runs.store import Store
-
-    with Store(Path(run), readonly=True):
-        return Path(run)
 
 
 def _of_this_run(wanted: str) -> str:

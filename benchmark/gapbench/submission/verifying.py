@@ -19,6 +19,7 @@ from gapbench.runs.comparing import CONFIRMED, UNDECIDED, compare
 from gapbench.runs.countdown import SANDBOX, Countdown
 from gapbench.runs.entries import find_entry, load_entries, write_entry
 from gapbench.runs.entry import Entry, EntryPopulation, EntryValue, Score, Verification
+from gapbench.runs.folder import existing_run
 from gapbench.sandbox.launching import Host
 from gapbench.sandbox.protocol import clean
 from gapbench.sandbox.source import source_of
@@ -93,7 +94,7 @@ def verify(
     Raises:
         GapbenchError: for wrong usage, and if the entry was measured on other networks than the run's.
     """
-    folder = Path(run)
+    folder = existing_run(run)
     entry = find_entry(folder, wanted)
     source = source_of(entry.source.encode(), entry.proxy)
     if source.sha256 != entry.source_sha256:

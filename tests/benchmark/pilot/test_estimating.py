@@ -131,6 +131,10 @@ def test_the_command_says_it_and_leaves_no_run(suite, tmp_path, monkeypatch):
     assert done.exit_code == 0, done.output
     assert "tiny version 1: 18 networks; 1 worker on cpu" in done.output
     assert not Path("runs").exists()
+    for of_a_cluster in (["--gpu-share", "0.5"], ["--address", "head:6379"]):
+        refused = CliRunner().invoke(cli, ["run", str(suite), "--dry-run", *of_a_cluster])
+        assert refused.exit_code != 0
+        assert "cluster" in str(refused.exception)
     wrong = CliRunner().invoke(cli, ["run", "quik", "--dry-run"])
     assert isinstance(wrong.exception, gapbench.GapbenchError)
     assert "quick" in str(wrong.exception)

@@ -275,6 +275,8 @@ def test_a_folder_without_a_run_is_said_to_be_none(tmp_path):
     for arguments in ([], ["--withdraw", "x"], ["--rename", "x", "y"]):
         with pytest.raises(GapbenchError, match="is no run"):
             cli.main(["entries", str(tmp_path / "none"), *arguments], standalone_mode=False)
+    with pytest.raises(GapbenchError, match="is no run"):
+        cli.main(["verify", "x", "--run", str(tmp_path / "none")], standalone_mode=False)
 
 
 def test_a_run_without_entries_says_how_to_add_one(trained, tmp_path):
