@@ -25,6 +25,7 @@ def gapbench(*arguments, cwd=None, **environment):
         (["rnu"], ["Did you mean 'run'"]),
         (["run", "qick"], ["no suite 'qick'", "Did you mean 'quick'"]),
         (["run", "quick", "--proxies", "sharpnes_full"], ["Did you mean 'sharpness_full'"]),
+        (["run", "quick", "--proxies", "centrl"], ["Did you mean 'central'"]),
         (["run", "quick", "--limit", "0"], ["--limit"]),
         (["run", "quick", "--device", "tpu"], ["--device"]),
         (["run", "quick", "--workers", "-1"], ["--workers"]),
@@ -52,6 +53,17 @@ def test_mistakes_give_exit_code_2_one_message_and_no_traceback(arguments, words
         assert word in done.stderr
     assert "Traceback" not in done.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_table_without_axes_is_told_which_columns_it_has(tmp_path):
+    (tmp_path / "mine.csv").write_text("width,gap,sharpness\n1,0.1,2\n2,0.2,3\n")
+    done = gapbench("score", "mine.csv", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "say with --axes which columns are hyper-parameters" in done.stderr
+    assert "The table has width, gap, sharpness." in done.stderr
+    columns = [f"c{k}" for k in range(43)]
+    (tmp_path / "wide.csv").write_text(f"{','.join(columns)}\n{','.join(['1'] * 43)}\n")
+    assert "c39 and 3 more." in gapbench("score", "wide.csv", cwd=tmp_path).stderr
 
 
 def test_missing_data_are_one_message(tmp_path):

@@ -13,7 +13,8 @@ from click.testing import CliRunner
 from benchmark.tiny_suite import TINY
 from gapbench.cli import cli
 from gapbench.commands import progress as module
-from gapbench.commands.progress import Bars, Plain, line_of
+from gapbench.commands.progress import Bars, Plain, line_of, progress
+from gapbench.commands.showing import LOADING
 from gapbench.commands.time_table import time_table
 from gapbench.population.progress import Silent
 from gapbench.runs.records import StoredMeasurement, TrainedCell
@@ -124,6 +125,19 @@ def test_nothing_is_silent_for_more_than_ten_seconds(capsys, monkeypatch):
         "... 2/10 networks, 7/50 measurements; how long is not known yet",
         "... 2/10 networks, 7/50 measurements; about 250 s left",
     ]
+
+
+def test_it_is_said_at_once_that_libraries_are_loaded(capsys, tmp_path):
+    with progress(log=tmp_path / "log"):
+        assert capsys.readouterr().out == f"{LOADING}\n"
+    with progress(quiet=True):
+        assert capsys.readouterr().out == ""
+    assert (tmp_path / "log").read_text() == ""
+    bars = Bars()
+    with bars:
+        assert [task.description for task in bars.bars.tasks] == ["starting"]
+        bars.begin(3, 0, 6, 0)
+        assert [task.description for task in bars.bars.tasks] == ["networks", "values"]
 
 
 def test_in_fifty_columns_counts_and_time_survive():

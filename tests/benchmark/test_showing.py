@@ -53,6 +53,23 @@ def test_the_time_left_is_read_whole_in_fifty_columns(bar, seconds, left):
     assert left in bar.bars.console.file.getvalue()
 
 
+def test_what_comes_before_all_counting_is_shown_until_something_is_counted(bar, capsys):
+    first = Bar(bar.bars.console, "Loading the libraries.")
+    with first:
+        assert shown(first) == [("starting", 0, None, "Loading the libraries.")]
+        assert "Loading the libraries." in bar.bars.console.file.getvalue()
+        first("a line")
+        first.progress("networks", 1, 4, None)
+        assert shown(first) == [("networks", 1, 4, "")]
+    with Bar(bar.bars.console, "Loading.") as other:
+        pass
+    assert shown(other) == []
+    with showing(err=True, first="Loading."):
+        assert capsys.readouterr() == ("", "Loading.\n")
+    with showing():
+        assert capsys.readouterr() == ("", "")
+
+
 def test_a_series_of_measurements_is_shown_where_it_can_be(bar):
     assert isinstance(bar, Showing)
     with bar:

@@ -79,6 +79,18 @@ def test_a_column_is_none_of_ours_and_a_reversed_one_is_said_to_be(tmp_path: Pat
     assert "wrong way round" not in table_text(turned[2], "gap", ["good", "turned", "size"])
 
 
+def test_what_is_true_of_every_row_is_said_once(tmp_path: Path) -> None:
+    asked: dict[str, Any] = {"measures": ["good", "size"], "target": "gap", "axes": ["width"]}
+    few = score_table(table(), **asked, replicates=50)  # four configurations
+    lines = table_text(few, "gap", ["good", "size"]).splitlines()
+    (said,) = [line for line in lines if "interval unreliable" in line]
+    assert said.startswith("all rows: interval unreliable: fewer than 30 configurations")
+    (size,) = [line for line in lines if line.split()[2:3] == ["size"]]
+    assert size.endswith("few distinct values")  # of this row alone
+    many = score_table(table(), **(asked | {"axes": ["width", "lr"]}), replicates=50)
+    assert "all rows: " not in table_text(many, "gap", ["good", "size"])
+
+
 def test_naming_the_width_changes_no_other_number() -> None:
     rows = table()
     asked: dict[str, Any] = {"measures": ["good", "turned"], "target": "gap", "axes": ["lr", "width"]}

@@ -201,6 +201,17 @@ def test_gates_of_strata_pass_at_their_bounds_and_name_what_is_beyond() -> None:
     for gate in (axis_gate, spread_gate, seeds_gate):
         assert gate([]).passed is None
         assert gate([stratum(noise=NAN, spread=NAN, seeds=NAN, shares={})]).passed is None
+    for strata, why in (
+        ([], "there are no networks"),
+        ([stratum(noise=NAN)], "the size of the test set is not known"),
+        ([stratum(configurations=1, spread=NAN, noise=NAN)], "no problem and family has two configurations"),
+        ([stratum(configurations=1, spread=NAN)], "no problem and family has two configurations"),
+        (
+            [stratum(noise=0.0, spread=0.0)],
+            "where the size of the test set is known, all values are the same",
+        ),
+    ):
+        assert spread_gate(strata).words == why
 
 
 def resolution(**changes: Any) -> Resolution:

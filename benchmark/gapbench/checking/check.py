@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 
 from gapbench.checking import findings
 from gapbench.checking.findings import Evidence
@@ -16,8 +17,10 @@ from gapbench.checking.population import (
     RANKED,
     AuditCase,
     CheckPopulation,
+    check_packages,
     check_population,
     expected_loading,
+    is_made,
     remember_loading,
 )
 from gapbench.checking.printed import printed
@@ -31,7 +34,7 @@ from gapbench.sandbox.described import choose, options_with
 from gapbench.sandbox.fleet import Fleet
 from gapbench.sandbox.launching import Host
 from gapbench.sandbox.limits import Limits
-from gapbench.sandbox.sandbox import Answer
+from gapbench.sandbox.sandbox import Answer, Loaded
 from gapbench.sandbox.source import read_source
 from gapbench_base.errors import GapbenchError
 
@@ -81,9 +84,20 @@ def check(
     """
     started = time.monotonic()
     source = read_source(file)
+    safe = not unsandboxed and not bubblewrap.unavailable()
+    if not is_made():  # a file that cannot be measured does not wait for the networks
+        say(f"Loading {source.file_name}.")
+        with Fleet(
+            source, limits, sandboxed=safe, workers=1, packages=check_packages(), hosts=hosts
+        ) as fleet:
+            early = fleet.describe()
+        look = _looked_at(early, proxy, options)
+        if look.description is None:
+            return Report(
+                source.file_name, look.points, safe, time.monotonic() - started, printed(early, None)
+            )
     prepared = check_population(say)
     population = prepared.population
-    safe = not unsandboxed and not bubblewrap.unavailable()
     fleet = Fleet(
         source,
         limits,
@@ -110,26 +124,42 @@ def check(
             order = [point for wanted in POINTS for point in points if point.name == wanted]
             return Report(name, tuple(order), safe, time.monotonic() - started, printed(loaded, evidence))
 
-        points = [findings.loads(loaded)]
-        if loaded.reason:
-            if loaded.violations:
-                points.append(findings.isolation(loaded.violations))
-            return report(points, source.file_name)
-        try:
-            description = choose(loaded, proxy)
-            chosen = options_with(description, dict(options or {}))
-        except GapbenchError as error:
-            if proxy is not None or options:
-                raise  # wrong usage
-            points = [Point("loads", FAIL, str(error), "register exactly one proxy, or choose with --proxy")]
-            return report(points, source.file_name)
-        points = [findings.loads(loaded, description["name"])]
-        fleet.proxy, fleet.options = description["name"], chosen
-        evidence = _measure(fleet, prepared, loaded.violations, description["name"], countdown, expected)
-        points += findings.judge(evidence)
+        look = _looked_at(loaded, proxy, options)
+        if look.description is None:
+            return report(look.points, source.file_name)
+        name = str(look.description["name"])
+        fleet.proxy, fleet.options = name, look.options
+        evidence = _measure(fleet, prepared, loaded.violations, name, countdown, expected)
+        points = [*look.points, *findings.judge(evidence)]
         if evidence.audits is not None:
             points.append(evidence.audits)
-        return report(points, description["name"], evidence)
+        return report(points, name, evidence)
+
+
+@dataclass(frozen=True)
+class _Look:
+    """What a file is by its loading alone; without a `description` where it cannot be measured."""
+
+    points: tuple[Point, ...]
+    description: Mapping[str, object] | None = None
+    options: dict[str, object] = field(default_factory=dict)
+
+
+def _looked_at(loaded: Loaded, proxy: str | None, options: Mapping[str, object] | None) -> _Look:
+    """Which proxy of a file is meant. Raises `GapbenchError` for wrong usage."""
+    if loaded.reason:
+        refused = (findings.isolation(loaded.violations),) if loaded.violations else ()
+        return _Look((findings.loads(loaded), *refused))
+    try:
+        description = choose(loaded, proxy)
+        chosen = options_with(description, dict(options or {}))
+    except GapbenchError as error:
+        if proxy is not None or options:
+            raise  # wrong usage
+        return _Look(
+            (Point("loads", FAIL, str(error), "register exactly one proxy, or choose with --proxy"),)
+        )
+    return _Look((findings.loads(loaded, description["name"]),), description, chosen)
 
 
 def _learn(took: float, population: Population, expected: Expected, countdown: Countdown) -> None:

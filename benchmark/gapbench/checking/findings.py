@@ -60,7 +60,7 @@ class Evidence:
 
 
 def loads(loaded: Loaded, chosen: str = "") -> Point:
-    """Whether the file could be imported, and whether the name of the `chosen` proxy is free on boards."""
+    """Whether the file could be imported, what it says of the `chosen` proxy, and whether its name is free."""
     from gapbench.proxies.registry import list_proxies
     from gapbench_leaderboard.scores import BASELINES
 
@@ -71,6 +71,12 @@ def loads(loaded: Loaded, chosen: str = "") -> Point:
     if chosen in {*list_proxies(), *BASELINES}:
         taken = f"the file registers {names}; {chosen} is the name of a proxy that is there already"
         return Point("loads", WARNING, taken, "give it another name, or submit it under one with --name")
+    for entry in loaded.proxies:
+        if entry.get("name") == chosen:
+            means = entry.get("higher_means")
+            gap = "larger" if means == "worse" else "smaller"
+            said = f'larger values of {chosen} mean {gap} gaps (higher_means = "{means}")'
+            return Point("loads", PASS, f"the file registers {names}; {said}")
     return Point("loads", PASS, f"the file registers {names}")
 
 

@@ -103,14 +103,33 @@ def suite_text() -> str:
     return text
 
 
-def check_population(say: Callable[[str], None] = lambda text: None) -> CheckPopulation:
-    """Open it, making it first where it is not complete. Raises `GapbenchError` if that is not possible."""
+def check_packages() -> list[str]:
+    """Packages beside gapbench's that its networks come from, known before they are made."""
+    from gapbench.population.stored import packages_of
+    from gapbench.suites.suite import parse_suite
+
+    suite = parse_suite(suite_text(), "of gapbench check")
+    return packages_of(configuration.family for configuration in suite.configurations)
+
+
+def is_made() -> bool:
+    """Whether it lies in the cache, complete."""
+    return (_place(suite_text()) / INDEX).exists()
+
+
+def _place(text: str) -> Path:
+    """The folder of the networks of a suite, made by this code and these versions of the libraries."""
     from gapbench.runs.environment import versions
     from gapbench_base.keys import content_key
 
-    text = suite_text()
     key = content_key({"suite": text, "versions": versions(), "code": _code()})
-    folder = (cache_folder() / f"check-{key}").absolute()
+    return (cache_folder() / f"check-{key}").absolute()
+
+
+def check_population(say: Callable[[str], None] = lambda text: None) -> CheckPopulation:
+    """Open it, making it first where it is not complete. Raises `GapbenchError` if that is not possible."""
+    text = suite_text()
+    folder = _place(text)
     if not (folder / INDEX).exists():
         say("Making the networks to check on (once; kept in the cache).")
         _make(folder, text, say)

@@ -49,6 +49,10 @@ class Report:
         for point in self.points:
             mark = {PASS: "ok", FAIL: "FAIL", WARNING: "note", INFORMATION: "    "}[point.status]
             head, *rest = point.text.split("\n")
+            if (
+                point.status == INFORMATION and rest and not self.passed
+            ):  # what failed must not be lost among it
+                head, rest = f"{1 + len(rest)} lines, left out here: --json has them", []
             lines.append(f"{mark:>4}  {point.name:<{width}}  {head}")
             lines += [f"{'':>4}  {'':<{width}}  {line}" for line in rest]
             if point.advice and point.status in (FAIL, WARNING):

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from gapbench.commands.completing import proxies, runs
-from gapbench.commands.showing import showing
+from gapbench.commands.showing import LOADING, showing
 from gapbench_base.errors import GapbenchError
 
 
@@ -47,7 +47,7 @@ def audit_command(
     target = run / "invariances.json"
     _require_writable(run)
     earlier = _earlier(target, seed) if chosen is not None and target.exists() else None
-    with showing(err=True) as say:
+    with showing(err=True, first=LOADING) as say:
         result = audit_run(
             run,
             networks=networks,

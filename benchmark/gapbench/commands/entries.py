@@ -80,11 +80,8 @@ def entries_command(
         click.echo(f"{run} has no entries. To add one: gapbench submit FILE.py --run {run}")
     else:
         _print(found)
-    for label, count in keeping.begun(run).items() if not as_json else ():
-        click.echo(
-            f"{label}: measured on {count} networks, but no entry: it was interrupted or refused. The same "
-            "gapbench submit goes on with it."
-        )
+    for waiting in keeping.begun(run) if not as_json else ():
+        click.echo(waiting.words + ("" if waiting.refused else " The same gapbench submit goes on with it."))
 
 
 def _compare(run: Path, one: str, other: str, as_json: bool) -> None:

@@ -11,7 +11,7 @@ import click
 
 from gapbench.commands.completing import proxies
 from gapbench.commands.parsing import PROXY_GROUPS, options_of
-from gapbench.commands.showing import Bar, showing
+from gapbench.commands.showing import LOADING, Bar, showing
 from gapbench_base.losses import MSE
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def measure_command(
         split = load_task(task, data, **options_of(task_options)).train
         inputs, targets = split.inputs, split.targets
     table = _Table(names)
-    with showing(err=as_json) as say:
+    with showing(err=as_json, first=LOADING) as say:
         try:
             found = measurements_of(
                 network,

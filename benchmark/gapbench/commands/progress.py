@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Self, TextIO
 
 import click
 
-from gapbench.commands.showing import ended, progress_bars
+from gapbench.commands.showing import LOADING, begin, begun, ended, progress_bars
 from gapbench_base.durations import duration
 from gapbench_base.errors import GapbenchError
 
@@ -62,6 +62,8 @@ class Plain:
         self.last = time.monotonic()
 
     def __enter__(self) -> Self:
+        if self.stream is None:
+            self._say(LOADING)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -124,6 +126,7 @@ class Bars:
 
     def __enter__(self) -> Self:
         self.bars.start()
+        begin(self.bars, LOADING)
         return self
 
     def __exit__(
@@ -137,6 +140,7 @@ class Bars:
 
     def begin(self, cells: int, done: int, measurements: int, measured: int) -> None:
         """What there is to do, and what was done before."""
+        begun(self.bars)
         self.networks = self.bars.add_task("networks", total=cells, completed=done, last="")
         self.values = self.bars.add_task("values", total=measurements, completed=measured, last="")
 

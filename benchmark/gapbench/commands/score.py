@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from gapbench_leaderboard.statistics.cells import NumberFormat
 
 
+MOST_COLUMNS = 40
+"""Columns of a table that are named where it is not known which are its axes."""
+
+
 @click.command("score")
 @click.argument("table", type=click.Path(dir_okay=False, path_type=Path))
 @click.option(
@@ -25,7 +29,7 @@ if TYPE_CHECKING:
     help="Column to be predicted, larger is worse; or a difference: 'test_error - train_error'.",
 )
 @click.option(
-    "--axes", multiple=True, required=True, help="Columns of hyper-parameters, separated by commas."
+    "--axes", multiple=True, help="Columns of hyper-parameters, separated by commas. Always needed."
 )
 @click.option("--measures", multiple=True, help="Columns to be scored; all other numeric ones if not given.")
 @click.option("--seed-column", help="Column of seeds; equal axes are one configuration's seeds in any case.")
@@ -120,6 +124,7 @@ def _score(table: Path, options: _Options) -> None:
         thousands=options.thousands,
         percent=options.percent,
     )
+    _has_axes(options.axes, frame)
     target, test_error, unique = options.target, options.test_error, options.seed_column is None
     frame, made = with_target(frame, target, test_errors=options.test_size is not None and test_error is None)
     said = [f"the size of the test noise is that of the test error {made.errors}"] if made.errors else []
@@ -184,6 +189,19 @@ def _measures(
     return default_measures(
         kept, used, style, quantity(kept[target], target, style).values, places, numbering(frame)
     )
+
+
+def _has_axes(axes: Sequence[str], frame: pd.DataFrame) -> None:
+    """Refuse a table of which nobody says what its hyper-parameters are, and show what it has."""
+    from gapbench_base.errors import TableError
+
+    if not axes:
+        known = ", ".join(map(str, list(frame.columns)[:MOST_COLUMNS]))
+        more = len(frame.columns) - MOST_COLUMNS
+        raise TableError(
+            "say with --axes which columns are hyper-parameters (--axes width,lr): rows that agree on all of them "
+            f"are seeds of one configuration. The table has {known}{f' and {more} more' if more > 0 else ''}."
+        )
 
 
 def _only(values: Sequence[str]) -> dict[str, list[str]]:

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from gapbench.runs.countdown import Showing
 
 
+STARTING = "starting"
+LOADING = "Loading the libraries."
+"""What commands say before they import torch, which takes ten seconds and more on a slow machine."""
 NARROW = 60
 """Columns below which a bar gives up room, so that the time left is read whole."""
 
@@ -58,22 +61,37 @@ def progress_bars(console: Console | None = None) -> Progress:
     )
 
 
+def begin(bars: Progress, first: str) -> None:
+    """Show what is done before anything can be counted."""
+    if first:
+        bars.add_task(STARTING, total=None, last=first)
+        bars.refresh()  # what follows may leave no room for the thread that does it
+
+
+def begun(bars: Progress) -> None:
+    """Take that away."""
+    for task in [task for task in bars.tasks if task.description == STARTING]:
+        bars.remove_task(task.id)
+
+
 def ended(bars: Progress) -> None:
     """Stop bars, without what was said last."""
+    begun(bars)
     for task in bars.task_ids:
         bars.update(task, last="")
     bars.stop()
 
 
 class Bar:
-    """Lines, and below them how far work is and about how long the rest takes."""
+    """Lines, and below them how far work is and about how long the rest takes; before that what is done `first`."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, first: str = "") -> None:
         self.bars = progress_bars(console)
-        self.what = ""
+        self.what, self.first = "", first
 
     def __enter__(self) -> Self:
         self.bars.start()
+        begin(self.bars, self.first)
         return self
 
     def __exit__(
@@ -88,6 +106,7 @@ class Bar:
     def progress(self, what: str, done: int, total: int, left: float | None, now: str = "") -> None:
         """Show it, and what is at work `now`; what was shown before of something else stays above."""
         if what != self.what:
+            begun(self.bars)
             for task in self.bars.task_ids:
                 self.bars.update(task, last="")
                 self.bars.stop_task(task)
@@ -97,12 +116,17 @@ class Bar:
         self.bars.update(self.task, total=total, completed=done, last=_Left(ends, now))
 
 
-def showing(err: bool = False) -> AbstractContextManager[Callable[[str], None]]:
-    """What hears lines and progress: a bar on a terminal, else lines; on standard error if `err`."""
+def showing(err: bool = False, first: str = "") -> AbstractContextManager[Callable[[str], None]]:
+    """What hears lines and progress: a bar on a terminal, else lines; on standard error if `err`.
+
+    `first` is shown at once.
+    """
     if (sys.stderr if err else sys.stdout).isatty():
         from rich.console import Console
 
-        return Bar(Console(stderr=err))
+        return Bar(Console(stderr=err), first)
+    if first:
+        click.echo(first, err=err)
     return nullcontext(lambda text: click.echo(text, err=err))
 
 

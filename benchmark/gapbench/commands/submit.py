@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from gapbench.runs.entry import Entry
 
 from gapbench.commands.parsing import engine_options, limit_options, limits_of, options_of
-from gapbench.commands.showing import showing
+from gapbench.commands.showing import LOADING, showing
 
 
 @click.command("submit")
@@ -59,7 +59,7 @@ def submit_command(
     """
     from gapbench.submission.submitting import submit
 
-    with showing() as say:
+    with showing(first=LOADING) as say:
         done = submit(
             file,
             run,

@@ -8,7 +8,7 @@ import click
 
 from gapbench.commands.completing import entries, runs
 from gapbench.commands.parsing import engine_options
-from gapbench.commands.showing import showing
+from gapbench.commands.showing import LOADING, showing
 
 
 @click.command("verify")
@@ -47,7 +47,7 @@ def verify_command(
 
     if out is not None and not fresh_seeds:
         raise GapbenchError("--out goes with --fresh-seeds.")
-    with showing() as say:
+    with showing(first=LOADING) as say:
         found = verify(
             entry,
             run,

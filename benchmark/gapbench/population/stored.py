@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -53,11 +53,7 @@ class Population:
 
     def packages(self) -> list[str]:
         """Top-level packages, beyond gapbench's and the common libraries, that the networks come from."""
-        from gapbench_models import describe
-
-        known = {"gapbench_models", "torch", "torchvision", "timm"}
-        builders = {describe(m.configuration.family).builder for m in self.members}
-        return sorted({builder.partition(".")[0].partition(":")[0] for builder in builders} - known)
+        return packages_of(member.configuration.family for member in self.members)
 
     def one_of_each(self) -> list[Member]:
         """The first member of every task and family, in the order of the plan."""
@@ -65,6 +61,15 @@ class Population:
         for member in self.members:
             found.setdefault((member.configuration.task, member.configuration.family), member)
         return list(found.values())
+
+
+def packages_of(families: Iterable[str]) -> list[str]:
+    """Top-level packages, beyond gapbench's and the common libraries, that networks of some families come from."""
+    from gapbench_models import describe
+
+    known = {"gapbench_models", "torch", "torchvision", "timm"}
+    builders = {describe(family).builder for family in families}
+    return sorted({builder.partition(".")[0].partition(":")[0] for builder in builders} - known)
 
 
 def _further_seeds(

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from gapbench_base import plugins
 from gapbench_base.errors import GapbenchError
 from gapbench_base.scanning import modules_of
-from gapbench_base.suggestions import near_and_others
+from gapbench_base.suggestions import did_you_mean, near_and_others
 
 DIRECTIONS = ("worse", "better")
 NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
@@ -215,10 +215,8 @@ def proxy_entry(name: str) -> ProxyEntry:
     """The entry of a proxy; raises `GapbenchError` with near misses for an unknown name."""
     _load_built_in()
     if name not in _ENTRIES:
-        groups = GROUPS if name not in GROUPS else ()
-        raise GapbenchError(
-            f"There is no proxy {name!r}.{near_and_others(name, [*sorted(_ENTRIES), *groups])}"
-        )
+        group = did_you_mean(name, () if name in GROUPS else GROUPS)
+        raise GapbenchError(f"There is no proxy {name!r}.{group or near_and_others(name, sorted(_ENTRIES))}")
     return _ENTRIES[name]
 
 

@@ -108,6 +108,7 @@ def compared(run: str | os.PathLike[str], one: str, other: str = "") -> Comparis
 def _labels(opened: Run, one: str, other: str) -> tuple[str, str]:
     """The labels of both rows."""
     from gapbench.runs.entries import named
+    from gapbench.submission.keeping import begun
 
     entries = sorted(opened.entries, key=lambda entry: (entry.name, entry.version))
     rows = [*(request.label for request in opened.proxies), *(entry.label for entry in entries)]
@@ -120,9 +121,10 @@ def _labels(opened: Run, one: str, other: str) -> tuple[str, str]:
     if not other:
         versions = [entry.label for entry in entries if entry.name == one]
         if len(versions) < 2:
+            waiting = "".join(f" {own.words}" for own in begun(opened.folder) if own.name == one)
             raise GapbenchError(
                 f"{one!r} has no other version on this run; --compare {one} --with OTHER takes any other row."
-                f"{near_and_others('', [row for row in rows if row != found[0]])}"
+                f"{waiting}{near_and_others('', [row for row in rows if row != found[0]])}"
             )
         found = [versions[-1], versions[-2]]
     if found[0] == found[1]:

@@ -82,11 +82,34 @@ def _on_board(run: Path) -> set[str]:
         return set()
 
 
-def begun(run: str | os.PathLike[str]) -> dict[str, int]:
-    """Submissions of which there are values but no entry: interrupted, or refused.
+@dataclass(frozen=True)
+class Begun:
+    """A submission of which there are values but no entry.
+
+    Attributes:
+        label: that its entry would have.
+        name: likewise, without the version.
+        networks: that have a value or a reason why there is none.
+        refused: why it was not entered; empty where it was interrupted.
+    """
+
+    label: str
+    name: str
+    networks: int
+    refused: tuple[str, ...] = ()
+
+    @property
+    def words(self) -> str:
+        """What became of it."""
+        how = f"it was refused: {'; '.join(self.refused)}" if self.refused else "it was interrupted"
+        return f"{self.label}: measured on {self.networks} networks, but no entry: {how}."
+
+
+def begun(run: str | os.PathLike[str]) -> list[Begun]:
+    """Submissions of which there are values but no entry, by label.
 
     Returns:
-        Label -> how many networks have a value or a reason why there is none.
+        What became of each.
     """
     from gapbench.runs.store import Store
 
@@ -95,13 +118,16 @@ def begun(run: str | os.PathLike[str]) -> dict[str, int]:
     known = {entry.id for entry in entries} | {entry.label for entry in entries}
     with Store(folder, readonly=True) as store:
         submissions = store.meta("submissions") or {}
-        labels = {
-            own["label"]
+        waiting = {
+            own["label"]: own
             for identity, own in submissions.items()
             if identity not in known and own["label"] not in known
         }
-        counts = Counter(row.label for row in store.measured() if row.label in labels) if labels else {}
-    return dict(counts)
+        counts = Counter(row.label for row in store.measured() if row.label in waiting) if waiting else {}
+    return [
+        Begun(label, waiting[label]["name"], count, tuple(waiting[label].get("refused", ())))
+        for label, count in sorted(counts.items())
+    ]
 
 
 def _withdrawn(run: Path) -> list[Entry]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from gapbench.population.stored import Population
@@ -94,3 +95,15 @@ def request_for(
             store.set_meta("submissions", kept)
     mine = kept[identity]
     return Request(identity, label, mine["label"], mine["version"], mine["seed"], description, chosen)
+
+
+def note_refusal(run: Path, request: Request, reasons: Sequence[str]) -> None:
+    """Keep why a submission was not entered, so that a list of the run's entries can say it; none clears it."""
+    from gapbench.runs.store import Store
+
+    with Store(run) as store:
+        kept: dict[str, Any] = store.meta("submissions") or {}
+        own = kept[request.identity]
+        if list(reasons) != own.get("refused", []):
+            kept[request.identity] = {**own, "refused": list(reasons)}
+            store.set_meta("submissions", kept)

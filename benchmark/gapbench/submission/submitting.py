@@ -22,7 +22,7 @@ from gapbench.sandbox.sandbox import Answer
 from gapbench.sandbox.source import ProxyFile, read_source
 from gapbench.submission.drafting import About, draft_entry
 from gapbench.submission.fleets import ProxyFleet, Where, measuring
-from gapbench.submission.request import PROTOCOL, Request, default_name, request_for
+from gapbench.submission.request import PROTOCOL, Request, default_name, note_refusal, request_for
 
 Say = Callable[[str], None]
 TYPICAL = 0.3
@@ -106,8 +106,10 @@ def submit(
             known = [entry for entry in load_entries(population.folder) if entry.id == request.identity]
             current = known[0] if known else None
             fleet.proxy, fleet.options = description["name"], request.options
+            note_refusal(population.folder, request, ())
             refusals = _measure(fleet, population, source, request, retry_failed, countdown)
         if refusals:
+            note_refusal(population.folder, request, refusals)
             return Submitted(None, refusals=tuple(refusals))
         about = About(authors, paper, where.sandbox)
         entry, scores = draft_entry(population, source, request, limits, about, current, say)

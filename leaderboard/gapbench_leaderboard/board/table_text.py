@@ -36,7 +36,9 @@ def table_text(scores: pd.DataFrame, target: str, measures: Collection[str]) -> 
     table[0].append("networks")
     table += [_cells(row, shown, values) for row in rows]
     widths = [max(len(line[k]) for line in table) for k in range(len(table[0]))]
-    marks = ["", *(_marks(row, values, row["proxy"] not in measures) for row in rows)]
+    said_of = [_marks(row, values, row["proxy"] not in measures) for row in rows]
+    everywhere = _shared(said_of)
+    marks = ["", *("; ".join(mark for mark in said if mark not in everywhere) for said in said_of)]
     lines = []
     for cells, said in zip(table, marks):
         texts = [
@@ -44,6 +46,7 @@ def table_text(scores: pd.DataFrame, target: str, measures: Collection[str]) -> 
             for k, (cell, wide) in enumerate(zip(cells, widths))
         ]
         lines.append("  ".join([*texts, said]).rstrip())
+    lines += [f"all rows: {'; '.join(everywhere)}"] if everywhere else []
     lines += [text] if (text := leading_text(scores, ranks, target)) else []
     for name in ("network", "configuration"):
         found = scores[(scores["proxy"] == "") & (scores["estimator"] == f"ceiling_{name}")]
@@ -87,9 +90,14 @@ def _number(value: float) -> str:
     return f"{value:.3f}" if value == value else "-"
 
 
-def _marks(row: TableRow, values: pd.DataFrame, baseline: bool) -> str:
+def _shared(said_of: Sequence[Sequence[str]]) -> list[str]:
+    """What is said of every one of several rows, which is then said once."""
+    return [mark for mark in said_of[0] if all(mark in said for said in said_of)] if len(said_of) > 1 else []
+
+
+def _marks(row: TableRow, values: pd.DataFrame, baseline: bool) -> list[str]:
     said = ["baseline"] if baseline else []
     for known, mark in marked(SCORE):
         if mark.score and known.name in values.columns:
             said += [mark.score] if mark.applies(_value(values, row, known), baseline) else []
-    return "; ".join(said)
+    return said

@@ -19,6 +19,7 @@ from benchmark.conftest import WALLS
 from benchmark.sandbox.adversaries import ADVERSARIES, BENIGN, PLACE, body
 from gapbench import GapbenchError
 from gapbench.checking import check as checking
+from gapbench.checking import findings
 from gapbench.checking.invariances import summary
 from gapbench.checking.population import (
     AUDITED,
@@ -33,9 +34,11 @@ from gapbench.checking.population import (
     remember_loading,
     slowness,
 )
+from gapbench.checking.report import FAIL, INFORMATION, PASS, Point, Report
 from gapbench.checking.trials import Hopeless
 from gapbench.invariance.transformations import KINDS
 from gapbench.sandbox.limits import Limits
+from gapbench.sandbox.sandbox import Loaded
 
 pytestmark = pytest.mark.slow  # every test starts processes
 
@@ -306,6 +309,50 @@ def test_a_check_imports_no_torch_on_the_trusted_side():
     )
     done = subprocess.run([sys.executable, "-c", code], env=environment_with_path(), capture_output=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_file_that_cannot_be_loaded_does_not_wait_for_the_networks(hosts, monkeypatch, tmp_path):
+    monkeypatch.setenv("GAPBENCH_CACHE", str(tmp_path / "cache"))  # none are made
+
+    def none_are_made(say):
+        raise AssertionError("networks are made")
+
+    monkeypatch.setattr(checking, "check_population", none_are_made)
+    file = tmp_path / "mine.py"
+    for text, words in (("import gapbnch", "No module named 'gapbnch'"), ("x = 1", "registers no proxy")):
+        file.write_text(text)
+        report = checking.check(file, hosts=hosts, unsandboxed=bool(WALLS))
+        assert not report.passed
+        assert words in report.point("loads").text
+    file.write_text("import gapbench\n@gapbench.proxy('a_zero')\ndef a_zero(context): return 0.0")
+    with pytest.raises(GapbenchError, match="no proxy 'b'"):
+        checking.check(file, proxy="b", hosts=hosts, unsandboxed=bool(WALLS))
+    with pytest.raises(AssertionError, match="networks are made"):
+        checking.check(file, hosts=hosts, unsandboxed=bool(WALLS))
+
+
+def test_the_direction_that_a_file_declares_is_told_even_where_it_is_the_default():
+    entry = {"name": "mine", "higher_means": "worse"}
+    told = findings.loads(Loaded(({**entry, "name": "other"}, entry)), "mine").text
+    assert (
+        told
+        == 'the file registers other, mine; larger values of mine mean larger gaps (higher_means = "worse")'
+    )
+    told = findings.loads(Loaded(({**entry, "higher_means": "better"},)), "mine").text
+    assert 'smaller gaps (higher_means = "better")' in told
+
+
+def test_what_failed_is_not_lost_among_the_invariances():
+    many = Point("invariances", INFORMATION, "\n".join(f"plain/mlp: kind {k}: invariant" for k in range(9)))
+    good, bad = (
+        Point("values", PASS, "a number"),
+        Point("values", FAIL, "none:\nfor two reasons", "return one"),
+    )
+    assert len(Report("mine", (good, many), True).text().splitlines()) == 10
+    lines = Report("mine", (bad, many), True).text().splitlines()
+    assert lines[1:3] == ["                   for two reasons", "                   -> return one"]
+    assert lines[3].endswith("invariances  9 lines, left out here: --json has them")
+    assert "kind 8" in Report("mine", (bad, many), True).as_dict()["points"][1]["text"]
 
 
 def test_wrong_usage_is_told(checked):

@@ -16,7 +16,7 @@ from gapbench.runs.entries import load_entries, write_entry
 from gapbench.runs.entry import EntryPopulation, Verification
 from gapbench.submission import keeping
 from gapbench.submission.comparing import compared
-from gapbench.submission.keeping import begun, listed, put_back, rename, withdraw
+from gapbench.submission.keeping import Begun, begun, listed, put_back, rename, withdraw
 from gapbench.submission.submitting import submit
 from gapbench_leaderboard.statistics import kendall_tau
 
@@ -285,14 +285,38 @@ def test_a_run_without_entries_says_how_to_add_one(trained, tmp_path):
 
 
 def test_what_was_interrupted_is_not_forgotten(entered, run_folder):
-    assert begun(run_folder) == {}
+    assert begun(run_folder) == []
     (entry,) = load_entries(run_folder)
     networks = len(values(run_folder, entry.label))
     (run_folder / "entries" / f"{entry.id}.json").unlink()  # as before the last step of a submission
-    assert begun(run_folder) == {entry.label: networks}
+    assert begun(run_folder) == [Begun(entry.label, entry.name, networks)]
     told = call("entries", run_folder).output
+    assert "it was interrupted" in told
+    assert "refused" not in told
     assert f"{entry.label}: measured on {networks} networks, but no entry" in told
     assert "The same gapbench submit goes on" in told
+
+
+def test_a_version_that_was_refused_is_listed_with_the_reason(entered, run_folder, hosts, tmp_path):
+    text = 'import gapbench\n\n@gapbench.proxy("a_norm")\ndef a_norm(context):\n    return {}\n'
+    file = tmp_path / "mine.py"
+    file.write_text(text.format("1.0"))
+    done = submit(file, run_folder, hosts=hosts, unsandboxed=bool(WALLS))
+    (reason,) = done.refusals
+    (waiting,) = begun(run_folder)
+    assert (waiting.name, waiting.label, waiting.refused) == ("a_norm", "a_norm v2", (reason,))
+    told = call("entries", run_folder).output
+    assert (
+        f"a_norm v2: measured on {waiting.networks} networks, but no entry: it was refused: {reason}." in told
+    )
+    assert "goes on with it" not in told
+    with pytest.raises(
+        GapbenchError, match=r"no other version on this run.*a_norm v2: measured on .* refused"
+    ):
+        compared(run_folder, "a_norm")
+    file.write_text(text.format("float(sum(p.norm() for p in context.model.parameters()))"))
+    assert submit(file, run_folder, hosts=hosts, unsandboxed=bool(WALLS)).entry is not None
+    assert [own.label for own in begun(run_folder)] == ["a_norm v2"]  # another file, another version
 
 
 def test_what_a_population_can_decide_is_told_before_it_is_measured_on(run_folder, hosts, tmp_path):

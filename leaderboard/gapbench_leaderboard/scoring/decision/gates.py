@@ -124,8 +124,7 @@ def spread_gate(strata: Sequence[Stratum]) -> Gate:
     if told and not known:
         return Gate("spread", None, TOO_FEW)
     if not known:
-        unknown = "the size of the test set is not known" if strata else "there are no networks"
-        return Gate("spread", None, f"{unknown}, or no problem and family has two configurations")
+        return Gate("spread", None, _no_spread(strata))
     low = [f"{ratio:.1f} ({own.name})" for ratio, own in known if ratio < LEAST_RATIO]
     if low:
         return Gate(
@@ -133,6 +132,17 @@ def spread_gate(strata: Sequence[Stratum]) -> Gate:
         )
     ratio, own = known[0]
     return Gate("spread", True, f"the spread is at least {ratio:.1f} times the test noise ({own.name})")
+
+
+def _no_spread(strata: Sequence[Stratum]) -> str:
+    """Why no problem and family has a spread to be compared with the noise of its test."""
+    if not strata:
+        return "there are no networks"
+    if all(own.configurations < 2 for own in strata):
+        return "no problem and family has two configurations"
+    if all(math.isnan(own.noise) for own in strata):
+        return "the size of the test set is not known"
+    return "where the size of the test set is known, all values are the same"
 
 
 def half_width_gate(resolution: Resolution) -> Gate:
