@@ -68,26 +68,34 @@ class _Layers(nn.Module):
 
 
 @pytest.mark.parametrize(("held", "together"), [(layer_forms.HELD, per_example.TOGETHER), (1.0, 1.0)])
-def test_weighted_traces_by_layers_are_those_of_single_gradients(held, together, monkeypatch):
+def test_traces_by_layers_are_those_of_single_gradients(held, together, monkeypatch):
     torch.manual_seed(0)
     network = _Layers().double().eval()
     x, y = torch.randn(6, 2, 5, 5, dtype=torch.float64), torch.randint(0, 5, (6,))
     landscape = Landscape(network, x, y, "cross_entropy")
-    weights = landscape.unflatten(landscape.theta())
     parameters = dict(network.named_parameters())
-    slow = per_example._by_vmap(network, parameters, x, landscape.scalars, 5, [None, weights])
+    scalars = landscape.scalars(network(x))
+    single = torch.stack(
+        [
+            torch.cat(
+                [g.reshape(-1) for g in torch.autograd.grad(s, network.parameters(), retain_graph=True)]
+            )
+            for s in scalars.reshape(-1)
+        ]
+    ).reshape(*scalars.shape, -1)
+    squares = single.pow(2)
+    slow = per_example._by_vmap(network, parameters, x, landscape.scalars, scalars.shape[1])
+    assert torch.allclose(slow, squares.sum(2), rtol=1e-10, atol=0.0)
     monkeypatch.setattr(layer_forms, "HELD", held)
     monkeypatch.setattr(per_example, "TOGETHER", together)
-    both = per_example.squared_norms_by_weights(network, x, landscape.scalars, 4, [None, weights])
-    for fast, expected in zip(both, slow):
-        assert torch.allclose(fast, expected, rtol=1e-10, atol=0.0)
-    for w, found in zip([None, weights], both):
-        assert torch.equal(per_example.squared_gradient_norms(network, x, landscape.scalars, 4, w), found)
+    fast = per_example.squared_gradient_norms(network, x, landscape.scalars, 4)
+    assert torch.allclose(fast, squares.sum(2), rtol=1e-10, atol=0.0)
     monkeypatch.setattr(layer_forms, "BLOCK", min(layer_forms.BLOCK, held))
-    assert adaptive_gauss_newton_trace(landscape) == pytest.approx(float(slow[1].sum()) / 6, rel=1e-10)
+    weighted = squares.sum((0, 1)) @ landscape.theta().pow(2)
+    assert adaptive_gauss_newton_trace(landscape) == pytest.approx(float(weighted) / 6, rel=1e-10)
     assert landscape.reused == 0
-    assert gauss_newton_trace(landscape) == pytest.approx(float(slow[0].sum()) / 6, rel=1e-10)
-    assert float(gauss_newton_diagonal(landscape).sum()) == pytest.approx(float(slow[0].sum()) / 6, rel=1e-10)
+    assert gauss_newton_trace(landscape) == pytest.approx(float(squares.sum()) / 6, rel=1e-10)
+    assert torch.allclose(gauss_newton_diagonal(landscape), squares.sum((0, 1)) / 6, rtol=1e-10, atol=0.0)
     assert landscape.reused > 0
 
 

@@ -14,7 +14,6 @@ from torch.nn.modules.batchnorm import _BatchNorm
 HELD = 2e8  # numbers in per-example gradients that are held at once
 BLOCK = 2e6  # of them those of a layer, which stay near the processor
 LOOKS = 4  # random vectors by which two matrices are compared
-Weights = Mapping[int, Tensor]  # elementwise factors by identity of the parameter
 
 
 class LayerForm:
@@ -63,73 +62,44 @@ class LayerForm:
         normalised = math.prod(self.layer.normalized_shape)
         return values.reshape(len(values), -1, normalised).transpose(1, 2)
 
-    def squared_norms(
-        self, gradients: Sequence[Tensor], weightings: Sequence[Weights | None]
-    ) -> list[Tensor]:
+    def squared_norms(self, gradients: Sequence[Tensor]) -> Tensor:
         """Squared norms of the layer's part of the gradient, one example each.
 
         Gradients of several scalars go together, in products of larger matrices.
 
         Args:
             gradients: of k scalars, summed over the examples, in the layer's output.
-            weightings: elementwise factors by identity of the parameter, None for 1.
 
         Returns:
-            For each weighting (k, n) in float64.
+            (k, n) in float64.
         """
         parts, a = [self._gradients(gradient) for gradient in gradients], self.inputs
-        weight, bias = self.layer.weight, self.layer.bias
-        assert isinstance(weight, Tensor)
+        bias = self.layer.bias
         if isinstance(self.layer, _BatchNorm | nn.LayerNorm):
-            gain = torch.stack([(g * a).sum(-1) for g in parts])
-            totals = [
-                (gain if w is None else gain * w[id(weight)].reshape(-1)).pow(2).sum(-1) for w in weightings
-            ]
+            total = torch.stack([(g * a).sum(-1) for g in parts]).pow(2).sum(-1)
         else:
-            factors = [None if w is None else w[id(weight)] for w in weightings]
-            totals = self._matrix_norms(torch.stack(parts, dim=2), factors)
+            total = self._matrix_norms(torch.stack(parts, dim=2))
         if bias is not None:
-            assert isinstance(bias, Tensor)
             shift = torch.stack([g.sum(-1).reshape(len(g), -1) for g in parts])
-            for total, w in zip(totals, weightings):
-                total += (shift if w is None else shift * w[id(bias)].reshape(-1)).pow(2).sum(-1)
-        return [total.double() for total in totals]
+            total = total + shift.pow(2).sum(-1)
+        return total.double()
 
-    def _matrix_norms(self, g: Tensor, factors: list[Tensor | None]) -> list[Tensor]:
+    def _matrix_norms(self, g: Tensor) -> Tensor:
         """Of the outer products of g (n, groups, k, out, positions) and the inputs (n, groups, in, positions)."""
         a = self.inputs
-        _, groups, k, out, positions = g.shape
+        _, _, k, out, positions = g.shape
         fan_in = a.shape[2]
-        by_shape = [None if f is None else f.reshape(groups, out, fan_in) for f in factors]
         if positions == 1:  # squares of outer products are outer products
-            g2, a2 = g[..., 0] ** 2, a[..., 0] ** 2
-            return [
-                torch.einsum("ngko,ngi->kn", g2, a2)
-                if f is None
-                else torch.einsum("ngko,goi,ngi->kn", g2, f**2, a2)
-                for f in by_shape
-            ]
-        by_gram = positions * (out + fan_in / k) <= out * fan_in  # the inputs' Gram matrix is made once
-        whole = [f for f in by_shape if f is not None or not by_gram]
-        found = iter(self._outer_norms(g, whole) if whole else [])
-        return [self._gram_norms(g) if f is None and by_gram else next(found) for f in by_shape]
+            return torch.einsum("ngko,ngi->kn", g[..., 0] ** 2, a[..., 0] ** 2)
+        if positions * (out + fan_in / k) <= out * fan_in:  # the inputs' Gram matrix is made once
+            return self._gram_norms(g)
+        return torch.cat([squares.sum(dim=(1, 3, 4)).T for squares in self._squares(g)], dim=1)
 
     def _gram_norms(self, g: Tensor) -> Tensor:
         if self.gram is None:
             self.gram = torch.einsum("ngip,ngiq->ngpq", self.inputs, self.inputs)
         squares = torch.matmul(g.transpose(3, 4), g) * self.gram[:, :, None]
         return squares.sum(dim=(1, 3, 4)).T
-
-    def _outer_norms(self, g: Tensor, factors: list[Tensor | None]) -> list[Tensor]:
-        squared = [None if factor is None else factor**2 for factor in factors]
-        parts: list[list[Tensor]] = [[] for _ in factors]
-        for squares in self._squares(g):
-            for found, factor in zip(parts, squared):
-                if factor is None:
-                    found.append(squares.sum(dim=(1, 3, 4)).T)
-                else:
-                    found.append(torch.einsum("ngkoi,goi->kn", squares, factor))
-        return [torch.cat(found, dim=1) for found in parts]
 
     def _squares(self, g: Tensor) -> Iterator[Tensor]:
         """Squared gradients (some n, groups, k, out, in) of single examples in the weight, some at a time."""

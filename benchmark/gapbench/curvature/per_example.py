@@ -26,31 +26,8 @@ Gradients = dict[nn.Module, Tensor | None]
 Scalars = Callable[[Tensor], Tensor]  # outputs (n, ...) -> (n, k): k scalars of each example
 
 
-def squared_gradient_norms(
-    network: nn.Module,
-    inputs: Tensor,
-    scalars: Scalars,
-    chunk: int = 64,
-    weights: Mapping[str, Tensor] | None = None,
-) -> Tensor:
-    """Squared norms |w * (d s_ij / d theta)|^2 for k scalar functions of each example's output.
-
-    `weights`: elementwise w by parameter name, 1 by default. See `squared_norms_by_weights`.
-
-    Returns:
-        (n, k) in float64.
-    """
-    return squared_norms_by_weights(network, inputs, scalars, chunk, [weights])[0]
-
-
-def squared_norms_by_weights(
-    network: nn.Module,
-    inputs: Tensor,
-    scalars: Scalars,
-    chunk: int,
-    weightings: Sequence[Mapping[str, Tensor] | None],
-) -> list[Tensor]:
-    """Squared norms |w * (d s_ij / d theta)|^2 for several w, from the same backward passes.
+def squared_gradient_norms(network: nn.Module, inputs: Tensor, scalars: Scalars, chunk: int = 64) -> Tensor:
+    """Squared norms |d s_ij / d theta|^2 for k scalar functions of each example's output.
 
     The network must treat examples separately (eval mode). Parameters of linear, convolutional and
     normalisation layers go by the layer formula. In every chunk it is checked against autograd's gradient of a
@@ -59,18 +36,16 @@ def squared_norms_by_weights(
     differentiation.
 
     Returns:
-        For each of `weightings` (n, k) in float64; no value depends on the others.
+        (n, k) in float64.
     """
-    results: list[list[Tensor]] = [[] for _ in weightings]
+    results = []
     for part in torch.split(inputs, chunk):
-        norms, covered = _by_layers(network, part, scalars, weightings)
+        norms, covered = _by_layers(network, part, scalars)
         rest = {name: p.detach() for name, p in network.named_parameters() if name not in covered}
         if rest:
-            others = _by_vmap(network, rest, part, scalars, norms[0].shape[1], weightings)
-            norms = [a + b for a, b in zip(norms, others)]
-        for result, found in zip(results, norms):
-            result.append(found)
-    return [torch.cat(result) for result in results]
+            norms = norms + _by_vmap(network, rest, part, scalars, norms.shape[1])
+        results.append(norms)
+    return torch.cat(results)
 
 
 def _layers(network: nn.Module) -> list[nn.Module]:
@@ -136,7 +111,7 @@ class LayerPasses:
 
 
 def layer_passes(network: nn.Module, inputs: Tensor, scalars: Scalars) -> LayerPasses:
-    """What of a network goes by layers, tested on these inputs; see `squared_norms_by_weights`.
+    """What of a network goes by layers, tested on these inputs; see `squared_gradient_norms`.
 
     Returns:
         The scalars, and the graphs in which they are differentiated.
@@ -173,29 +148,20 @@ def layer_passes(network: nn.Module, inputs: Tensor, scalars: Scalars) -> LayerP
     )
 
 
-def _by_layers(
-    network: nn.Module,
-    inputs: Tensor,
-    scalars: Scalars,
-    weightings: Sequence[Mapping[str, Tensor] | None],
-) -> tuple[list[Tensor], set[str]]:
-    """Squared norms (n, k) by weighting over the parameters that go by formula or by copies, and their names."""
-    passes, by_name = layer_passes(network, inputs, scalars), dict(network.named_parameters())
-    by_id = [None if w is None else {id(by_name[name]): t for name, t in w.items()} for w in weightings]
-    count = passes.values.shape[1]
-    totals = [torch.zeros(count, len(inputs), dtype=torch.float64, device=inputs.device) for _ in weightings]
+def _by_layers(network: nn.Module, inputs: Tensor, scalars: Scalars) -> tuple[Tensor, set[str]]:
+    """Squared norms (n, k) over the parameters that go by formula or by copies, and their names."""
+    passes = layer_passes(network, inputs, scalars)
+    total = torch.zeros(passes.values.shape[1], len(inputs), dtype=torch.float64, device=inputs.device)
     for some, parts in passes.gradients():
         for layer, form in passes.forms.items():
             used = [(k, gradients[layer]) for k, (gradients, _) in zip(some, parts)]
             own = [(k, gradient) for k, gradient in used if gradient is not None]
             if own:
-                norms = form.squared_norms([g for _, g in own], by_id)
-                for total, squares in zip(totals, norms):
-                    total[[k for k, _ in own]] += squares
+                total[[k for k, _ in own]] += form.squared_norms([g for _, g in own])
         for k, (_, copies) in zip(some, parts):
-            for total, squares in zip(totals, _squares(copies, weightings) if copies else []):
-                total[k] += squares
-    return [total.T for total in totals], passes.names
+            if copies:
+                total[k] += _squares(copies)
+    return total.T, passes.names
 
 
 def _evaluated(
@@ -291,7 +257,7 @@ def _right_for_one(
 
         def norms_of(layer: nn.Module) -> Tensor | None:
             gradient = mixed[0][layer]
-            return None if gradient is None else forms[layer].squared_norms([gradient], [None])[0][0]
+            return None if gradient is None else forms[layer].squared_norms([gradient])[0]
 
         kept = [
             layer
@@ -304,25 +270,20 @@ def _right_for_one(
             name
             for name in names
             for g in [mixed[1][name]]
-            if right(squares[id(by_name[name])], g, None if g is None else _squares({name: g}, [None])[0])
+            if right(squares[id(by_name[name])], g, None if g is None else _squares({name: g}))
         ]
     return kept, names
 
 
 def _by_vmap(
-    network: nn.Module,
-    parameters: dict[str, Tensor],
-    inputs: Tensor,
-    scalars: Scalars,
-    count: int,
-    weightings: Sequence[Mapping[str, Tensor] | None] = (None,),
-) -> list[Tensor]:
+    network: nn.Module, parameters: dict[str, Tensor], inputs: Tensor, scalars: Scalars, count: int
+) -> Tensor:
     """Squared norms over `parameters` alone, one example's gradient at a time under vmap.
 
     Plain backward passes, one by one, for what vmap cannot batch (PReLU, control flow, checkpointing).
 
     Returns:
-        For each weighting (n, count) in float64.
+        (n, count) in float64.
 
     Raises:
         OutOfMemoryError: even one example at a time does not fit.
@@ -335,7 +296,7 @@ def _by_vmap(
 
     size = sum(p.numel() for p in parameters.values())
     group = max(1, min(len(inputs), int(HELD // size)))
-    found: list[list[Tensor]] = [[] for _ in weightings]
+    columns = []
     # no_grad outside the transform: no graph is kept through parameters that are not differentiated here.
     with torch.no_grad(), plain_kernels(own_type(network)):
         for k in range(count):
@@ -347,50 +308,34 @@ def _by_vmap(
                 except torch.OutOfMemoryError:
                     raise
                 except RuntimeError:
-                    return _one_by_one(network, parameters, inputs, scalars, weightings)
-                parts.append(_squares(gradients, weightings))
-            for column, squares in zip(found, zip(*parts)):
-                column.append(torch.cat(squares))
-    return [torch.stack(columns, dim=1) for columns in found]
+                    return _one_by_one(network, parameters, inputs, scalars)
+                parts.append(_squares(gradients))
+            columns.append(torch.cat(parts))
+    return torch.stack(columns, dim=1)
 
 
-def _squares(
-    gradients: Mapping[str, Tensor], weightings: Sequence[Mapping[str, Tensor] | None]
-) -> list[Tensor]:
-    """Squared norms (n,) in float64 of gradients (n, ...) by name, for each weighting."""
-    return [
-        torch.stack(
-            [
-                (g if w is None else g * w[name]).double().reshape(len(g), -1).pow(2).sum(1)
-                for name, g in gradients.items()
-            ]
-        ).sum(0)
-        for w in weightings
-    ]
+def _squares(gradients: Mapping[str, Tensor]) -> Tensor:
+    """Squared norms (n,) in float64 of gradients (n, ...) by name."""
+    parts = [g.double().reshape(len(g), -1).pow(2).sum(1) for g in gradients.values()]
+    return torch.stack(parts).sum(0)
 
 
 def _one_by_one(
-    network: nn.Module,
-    parameters: dict[str, Tensor],
-    inputs: Tensor,
-    scalars: Scalars,
-    weightings: Sequence[Mapping[str, Tensor] | None],
-) -> list[Tensor]:
+    network: nn.Module, parameters: dict[str, Tensor], inputs: Tensor, scalars: Scalars
+) -> Tensor:
     leaves = {name: p.detach().clone().requires_grad_() for name, p in parameters.items()}
 
-    def squares(network: nn.Module, example: Tensor) -> list[Tensor]:
-        rows = []
+    def squares(network: nn.Module, example: Tensor) -> Tensor:
+        found = []
         for value in scalars(network(example))[0]:
             gradients = torch.autograd.grad(
                 value, list(leaves.values()), retain_graph=True, allow_unused=True, materialize_grads=True
             )
-            by_name = {name: g[None] for name, g in zip(leaves, gradients)}
-            rows.append(torch.cat(_squares(by_name, weightings)))
-        return rows
+            found.append(_squares({name: g[None] for name, g in zip(leaves, gradients)}))
+        return torch.cat(found)
 
     rows = []
     with torch.enable_grad(), plain_kernels(own_type(network)):
         for example in torch.split(inputs, 1):
-            found = with_parameters_of(network, leaves, functools.partial(squares, example=example))
-            rows.append(torch.stack(found))  # scalars, weightings
-    return list(torch.stack(rows).movedim(2, 0))
+            rows.append(with_parameters_of(network, leaves, functools.partial(squares, example=example)))
+    return torch.stack(rows)
