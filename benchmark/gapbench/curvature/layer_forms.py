@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import math
 import operator
@@ -46,6 +47,12 @@ class LayerForm:
             self.inputs = ((inputs - layer.running_mean.reshape(shape)) * scale).reshape(
                 *inputs.shape[:2], -1
             )
+
+    def of_one(self, i: int) -> LayerForm:
+        """The form of example i alone."""
+        alone = copy.copy(self)
+        alone.inputs, alone.gram = self.inputs[i : i + 1], None
+        return alone
 
     def _gradients(self, gradient: Tensor) -> Tensor:
         n = len(gradient)
@@ -159,6 +166,7 @@ class LayerForm:
             seen = torch.matmul(vectors.T, a)  # n g looks p
             weight = torch.matmul(g, seen.transpose(2, 3)).sum(dim=0)  # g o looks
             bias = g.sum(dim=(0, 3)).reshape(-1)
+        rounded = 1e-9 * float(g.abs().sum())
         for expected, parameter in ((weight, layer.weight), (bias, layer.bias)):
             if parameter is None:
                 continue
@@ -170,6 +178,6 @@ class LayerForm:
             error = torch.linalg.vector_norm(found.reshape(-1) - expected.reshape(-1))
             scale = torch.linalg.vector_norm(found) + torch.finfo(found.dtype).tiny
             tolerance = 1e-3 if found.dtype == torch.float32 else 1e-9
-            if float(error) > tolerance * float(scale) + 1e-9 * float(g.abs().sum()):
+            if float(error) > tolerance * float(scale) + rounded:
                 return False
         return True

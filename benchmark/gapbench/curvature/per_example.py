@@ -247,30 +247,27 @@ def _right_for_one(
             found = torch.autograd.grad(single, parameters, allow_unused=True, materialize_grads=True)
         squares = dict(zip(map(id, parameters), [float(g.double().pow(2).sum()) for g in found]))
 
-        def right(expected: float, gradient: Tensor | None, norms: Tensor | None, i: int = i) -> bool:
-            """Whether the norm of example i alone is that by formula."""
-            own = 0.0
-            if gradient is not None and norms is not None:
-                own = float(norms[i]) if len(norms) == len(inputs) else float("nan")
+        def right(expected: float, gradient: Tensor | None, own: float) -> bool:
+            """Whether the squared norm of example i alone is that by formula."""
             tolerance = 1e-6 if gradient is not None and gradient.dtype == torch.float64 else 1e-2
             return abs(own - expected) <= tolerance * max(expected, own) + 1e-12
 
-        def norms_of(layer: nn.Module) -> Tensor | None:
-            gradient = mixed[0][layer]
-            return None if gradient is None else forms[layer].squared_norms([gradient])[0]
+        def by_formula(layer: nn.Module, gradient: Tensor | None, i: int = i) -> float:
+            if gradient is None:
+                return 0.0
+            return float(forms[layer].of_one(i).squared_norms([gradient[i : i + 1]]))
 
         kept = [
             layer
             for layer in kept
-            if right(
-                sum(squares[id(p)] for p in layer.parameters(recurse=False)), mixed[0][layer], norms_of(layer)
-            )
+            for g in [mixed[0][layer]]
+            if right(sum(squares[id(p)] for p in layer.parameters(recurse=False)), g, by_formula(layer, g))
         ]
         names = [
             name
             for name in names
             for g in [mixed[1][name]]
-            if right(squares[id(by_name[name])], g, None if g is None else _squares({name: g}))
+            if right(squares[id(by_name[name])], g, 0.0 if g is None else float(g[i].double().pow(2).sum()))
         ]
     return kept, names
 
