@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from gapbench_leaderboard.board.leading import leading_text
 from gapbench_leaderboard.board.own_table import build_own
 from gapbench_leaderboard.board.table_text import table_text
 from gapbench_leaderboard.scoring.table import score_table
@@ -77,6 +78,34 @@ def test_a_column_is_none_of_ours_and_a_reversed_one_is_said_to_be(tmp_path: Pat
     assert "--better turned" in said or "--better size" in said
     turned = made(tmp_path, ["width"], higher_means={"turned": "better", "size": "better"})
     assert "wrong way round" not in table_text(turned[2], "gap", ["good", "turned", "size"])
+
+
+@pytest.mark.parametrize(
+    ("difference", "words"),
+    [
+        (0.0, "one and two are level, their difference 0.000 [-0.100, 0.100]"),
+        (0.04, "one is 0.040 [-0.100, 0.100] ahead of two"),
+    ],
+)
+def test_two_firsts_of_equal_score_are_level(difference: float, words: str) -> None:
+    ranks = pd.DataFrame({"proxy": ["one", "two"], "rank": [1.0, 1.0], "baseline": [False, False]})
+    values = {"tau_minus:two": difference, "tau_minus_p:two": 0.9}
+    scores = pd.DataFrame(
+        [
+            {
+                "proxy": "one",
+                "task": "",
+                "target": "gap",
+                "estimator": name,
+                "value": v,
+                "low": -0.1,
+                "high": 0.1,
+            }
+            for name, v in values.items()
+        ]
+    )
+    said = leading_text(scores, ranks, "gap")
+    assert said == f"first and second: {words}; of this pair alone p = 0.9: they cannot be told apart"
 
 
 def test_what_is_true_of_every_row_is_said_once(tmp_path: Path) -> None:

@@ -34,11 +34,11 @@ def leading_text(scores: pd.DataFrame, ranks: pd.DataFrame, target: str) -> str:
         low, high = min(low, high), max(low, high)
         p = own[(own["proxy"] == proxy) & (own["estimator"] == f"{P}:{other}")]["value"]
         limits = f" [{rounded(low)}, {rounded(high)}]" if low == low else ""
+        ahead = f"first and second: {one} is {rounded(value)}{limits} ahead of {two}"
+        if value == 0:
+            ahead = f"first and second: {one} and {two} are level, their difference {rounded(value)}{limits}"
         if not len(p):
-            return f"first and second: {one} is {rounded(value)}{limits} ahead of {two}"
+            return ahead
         told = "differ" if float(p.iloc[0]) < SIGNIFICANCE else "cannot be told apart"
-        return (
-            f"first and second: {one} is {rounded(value)}{limits} ahead of {two}; of this pair alone p = "
-            f"{float(p.iloc[0]):.2g}: they {told}"
-        )
+        return f"{ahead}; of this pair alone p = {float(p.iloc[0]):.2g}: they {told}"
     return ""
