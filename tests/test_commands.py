@@ -20,7 +20,8 @@ from benchmark.conftest import WALLS
 ROOT = Path(__file__).parent.parent
 WRITTEN = ("cli.md", "suites.md", "terminals.md", "architecture.md")
 """Documents that scripts write from the code, or of commands that they run."""
-SHORT = "--limit 8 --proxies param_norm,random,parameter_count,train_loss"
+FEW = "--proxies param_norm,random,parameter_count,train_loss"
+SHORT = f"--limit 4 {FEW}"
 ELSEWHERE = {
     r"publish .*--wandb-project \S+( --entity \S+)?( --with-weights)?$": (
         "leaderboard/test_board_online.py",
@@ -44,7 +45,7 @@ ELSEWHERE = {
 what stands in it. Of the width study the suite is only read."""
 SHORTER = {
     r"run( quick)?$": f"run quick {SHORT}",
-    r"run quick --repeats 2$": f"run quick --repeats 2 {SHORT.replace('8', '4')}",
+    r"run quick --repeats 2$": f"run quick --repeats 2 {SHORT}",
     r"run quick --engine ray$": f"run quick --engine ray {SHORT}",
     r"run quick --budget 10m$": f"run quick --budget 60s {SHORT}",
     r"run compact --budget 2h$": f"run quick --budget 60s {SHORT}",
@@ -111,7 +112,7 @@ HERE = list({short(command): command for command in reversed(OWN)}.values())
 def stage(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with all that the commands speak of: a run with an entry, runs of others, a table."""
     folder = tmp_path_factory.mktemp("stage")
-    run(f"run quick {SHORT}", folder)
+    run(f"run quick --limit 8 {FEW}", folder)
     run("new my_proxy", folder)
     run(short("submit my_proxy.py --run runs/quick"), folder)
     for other in ("a", "b", "colleague"):
@@ -145,7 +146,15 @@ def test_commands_are_found() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("command", HERE)
-def test_a_command_that_is_shown_works(command: str, stage: Path, tmp_path: Path) -> None:
+def test_a_command_that_is_shown_works(
+    command: str,
+    stage: Path,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if command.startswith("check"):  # on networks that are made once for all tests
+        monkeypatch.setenv("GAPBENCH_CACHE", str(request.getfixturevalue("check_cache")))
     folder = tmp_path / "here"
     shutil.copytree(stage, folder)
     if command.startswith("run"):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -166,12 +168,24 @@ def test_killed_in_the_middle_a_second_publish_completes_it(
     with stand_in() as server:
         account(monkeypatch, server, tmp_path)
         real = publishing._upload
-        monkeypatch.setattr(
-            publishing,
-            "_upload",
-            lambda specification, seconds: real(specification, 120 if specification["offline"] else 20),
-        )
         server.broken_after = 2  # the third run never ends, until the process is killed
+
+        class Killed(subprocess.Popen[bytes]):
+            """Its time is over soon after the server has two runs, however long they took."""
+
+            def wait(self, timeout: float | None = None) -> int:
+                end = time.monotonic() + (timeout or 0.0)
+                while len(server.complete) < 2 and time.monotonic() < end:
+                    time.sleep(0.1)
+                return super().wait(None if timeout is None else 3.0)
+
+        def upload(specification: Mapping[str, Any], seconds: float) -> tuple[list[str], str]:
+            with monkeypatch.context() as patch:
+                if not specification["offline"]:
+                    patch.setattr(publishing.subprocess, "Popen", Killed)
+                return real(specification, 120)
+
+        monkeypatch.setattr(publishing, "_upload", upload)
         torn = publish(folder / "board", project="demo", folder=tmp_path / "publish", seconds=20)
         taken = set(server.complete)
         assert torn.folder is not None

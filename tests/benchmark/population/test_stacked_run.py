@@ -32,7 +32,7 @@ pytestmark = pytest.mark.skipif(
     reason="other kernels may round otherwise, and then no stack is taken",
 )
 LONG = TINY.replace("width = [0.125, 0.25, 0.5]", "width = [0.125]").replace(
-    "learning_rate = [0.1, 0.2]", "learning_rate = [0.1, 0.2]\nmax_epochs = [4, 6000]"
+    "learning_rate = [0.1, 0.2]", "learning_rate = [0.1, 0.2]\nmax_epochs = [4, 2500]"
 )
 LONG = LONG.replace("stop_loss = 0.2", "stop_loss = 1e-9")
 LAYERS = Decision("layers", exact=True, size=4)
