@@ -27,6 +27,7 @@ from gapbench.population.siblings import siblings
 from gapbench.population.stacks import Decision, Stacks, halves, left_of, restoring_job
 from gapbench.population.time_left import TimeLeft
 from gapbench.population.wanted import Measurements, Wanted
+from gapbench.population.work import WorkPlan
 from gapbench.proxies.results import Measurement
 from gapbench.runs.intact import damages
 from gapbench.runs.records import TrainedCell, stored_measurement
@@ -152,7 +153,8 @@ class Driver:
         self.stacks = Stacks(self.setup, self.cells.values(), self.store.meta(DECISIONS) or {})
         counts = {key: len(self.wanted[key] if self.budget else entries) for key, entries in wanted.items()}
         counted = None if self.budget is None else ()
-        self.left = TimeLeft(list(self.cells.values()), counts, workers, time.monotonic(), counted)
+        work = WorkPlan(self.setup) if self.budget is not None else lambda cell: None
+        self.left = TimeLeft(list(self.cells.values()), counts, workers, time.monotonic(), counted, work)
         self.stored = self.finished.intersection(map(KEY, itertools.chain.from_iterable(wanted.values())))
         self.left.known(
             [self.rows[key] for key in self.done if key in self.rows],
