@@ -86,17 +86,17 @@ def pack_half(
         GapbenchError: for a weight that half precision cannot hold, and for scores that move, naming them.
     """
     folder = Path(run)
-    opened = open_run(folder)
+    open_run(folder)  # what is damaged is said now
     with Store(folder, readonly=True) as store:
         if (store.meta("suite") or {}).get("imported"):
             raise GapbenchError(f"{folder} is an imported population: its weights are not in its run.")
         refuse_half(store, folder)
-    requests = _chosen(opened, compare)
     with (
         sole_driver(folder),
         staged(folder.absolute().parent / f"{folder.absolute().name}-half", "halving") as at,
     ):
-        population = open_population(folder, data_dir)
+        opened, population = open_run(folder), open_population(folder, data_dir)
+        requests = _chosen(opened, compare)
         stage = at / folder.absolute().name
         rounded = _rounded_run(folder, stage, population)
         labels = [request.label for request in requests]

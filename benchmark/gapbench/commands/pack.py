@@ -30,7 +30,9 @@ if TYPE_CHECKING:
     help="With --half: a proxy of the run whose scores are compared, several times for several (default: those "
     "that are cheap and state no error).",
 )
-@click.option("--data", "data_dir", type=click.Path(path_type=Path), help="Data folder (or GAPBENCH_DATA).")
+@click.option(
+    "--data", "data_dir", type=click.Path(path_type=Path), help="With --half: data folder (or GAPBENCH_DATA)."
+)
 def pack_command(
     run: Path, out: Path | None, half: bool, compare: tuple[str, ...], data_dir: Path | None
 ) -> None:
@@ -42,8 +44,8 @@ def pack_command(
     if half:
         _half(run, out, compare, data_dir)
         return
-    if compare:
-        raise click.UsageError("--compare is for --half: nothing is compared without it.")
+    if compare or data_dir is not None:
+        raise click.UsageError("--compare and --data are for --half: nothing is measured without it.")
     from gapbench.runs.packing import pack
 
     _told(pack(run, out))

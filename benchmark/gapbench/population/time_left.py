@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
 from collections import Counter, defaultdict
@@ -16,6 +17,8 @@ KNOWN_SECONDS = 10.0
 """Seconds that pass as they are stated, for each worker, beside those that were seen: few tell little."""
 FEW = 2
 """Networks of a task and family that tell how its costs follow the width."""
+MOST = 16
+"""Networks that guesses are compared with: counting the work of many takes long itself."""
 Group = tuple[str, str]
 """Task and family."""
 
@@ -176,9 +179,8 @@ class TimeLeft:
             That of others of it, else of its family, else of all.
         """
         for alike in (lambda group: group == own, lambda group: group[1] == own[1], lambda group: True):
-            costs = [
-                (cost, self.guess(cell, part)) for cell, cost in known.items() if alike(self._group[cell])
-            ]
+            some = itertools.islice((cell for cell in known if alike(self._group[cell])), MOST)
+            costs = [(known[cell], self.guess(cell, part)) for cell in some]
             ratios = [cost / guess for cost, guess in costs if guess and cost > 0]
             if ratios:
                 return statistics.median(ratios)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from gapbench.population.facts import task_of
 from gapbench.population.jobs import Setup
 from gapbench.population.plan import Cell
-from gapbench.suites.configuration import Configuration
+from gapbench.suites.configuration import Configuration, load_options
 from gapbench_models import work_count
 
 CALL = 1e-5
@@ -36,21 +36,30 @@ class WorkPlan:
     def __init__(self, setup: Setup):
         self._setup = setup
         self._counts: dict[str, tuple[int, int]] = {}
+        self._tasks: dict[str, tuple[tuple[int, int, int], int, int]] = {}
 
     def __call__(self, cell: Cell) -> Guess | None:
         """The guess of a network; None of a plug-in's network that cannot be built without values."""
         own, training = cell.configuration, cell.configuration.training
-        task = task_of(own, self._setup.data_dir)
-        operations, products = self._count(own, task.input_shape, task.num_classes)
+        shape, classes, examples = self._task(own)
+        operations, products = self._count(own, shape, classes)
         if not operations:
             return None
-        batch = min(training.batch_size, len(task.train.targets))
-        steps = training.max_steps or training.max_epochs * -(-len(task.train.targets) // batch)
+        batch = min(training.batch_size, examples)
+        steps = training.max_steps or training.max_epochs * -(-examples // batch)
         passes = PASSES * (2 if training.optimizer == "sam" else 1)
         return Guess(
             steps * passes * (operations * CALL + batch * products * PRODUCT),
             PASSES * (operations * CALL + self._setup.samples * products * PRODUCT),
         )
+
+    def _task(self, own: Configuration) -> tuple[tuple[int, int, int], int, int]:
+        """Shape of an input, number of classes, and of training examples; of few tasks the data are kept."""
+        key = json.dumps([own.task, load_options(own), own.training.validation], sort_keys=True)
+        if key not in self._tasks:
+            task = task_of(own, self._setup.data_dir)
+            self._tasks[key] = task.input_shape, task.num_classes, len(task.train.targets)
+        return self._tasks[key]
 
     def _count(self, own: Configuration, shape: tuple[int, int, int], classes: int) -> tuple[int, int]:
         key = json.dumps([own.family, own.width, shape, classes, own.training.depth])

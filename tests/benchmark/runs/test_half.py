@@ -168,7 +168,7 @@ def test_the_command_tells_what_was_compared(run_folder: Path, tmp_path: Path) -
     assert "have other training or test errors" in called.output
     refused = CliRunner().invoke(cli, ["pack", str(run_folder), "--compare", "param_norm"])
     assert refused.exit_code == 2
-    assert "--compare is for --half" in refused.output
+    assert "are for --half" in refused.output
     pulled = CliRunner().invoke(cli, ["pull", str(tmp_path / "half.zip"), "--out", str(tmp_path / "pulled")])
     assert pulled.exit_code == 0, pulled.output
     assert "Half precision: the weights of 12 networks are rounded" in pulled.output
