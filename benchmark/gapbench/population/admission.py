@@ -29,10 +29,10 @@ AT_ONCE = 64
 FIRST = 32
 """Networks of which the cheapest are looked for."""
 UNSURE = 2.0
-"""What an unknown task and family costs may be so many times less than is guessed."""
+"""What an unknown task and family costs may be so many times more than is guessed."""
 BESIDES = 0.1
 """Share of the budget that is too much to be left unused."""
-BEYOND = 16
+BEYOND = 64
 """Rounds of all tasks and families in which one is looked for then."""
 SHOWN = 8
 """Tasks and families of which it is said how many networks were left out."""
@@ -133,6 +133,8 @@ class Admission:
                 break
             group, groups = group_of(cell), len(self._groups)
             room = self._room(now, 1.0, len(chosen) + 1)
+            if group not in known and self._left.guess(cell.key) is not None:
+                cost *= UNSURE
             if group not in known and begun[group] >= -(-workers // groups):
                 if now - self._since.get(group, now) < large:
                     last = min(last, place + max(AHEAD * groups, workers))
@@ -172,7 +174,7 @@ class Admission:
         fitting = [cell.key for _, cell, cost in some if group_of(cell) in known and cost <= room]
         unsure = [(cost, cell.key) for _, cell, cost in some if group_of(cell) not in known]
         least = min(unsure, default=(math.inf, ""))
-        return fitting[:1] or ([least[1]] if least[0] <= UNSURE * room else [])
+        return fitting[:1] or ([least[1]] if least[0] <= room else [])
 
     def _candidates(self) -> Iterator[tuple[int, Cell]]:
         """Those that wait, with their places in the order."""
