@@ -5,6 +5,9 @@ from __future__ import annotations
 import functools
 from importlib.metadata import EntryPoint, entry_points
 
+OWN = ("gapbench", "gapbench_base", "gapbench_tasks", "gapbench_models", "gapbench_leaderboard")
+"""Packages that no other one brings."""
+
 
 def found(group: str) -> list[EntryPoint]:
     """All entry points of a group, in a fixed order."""
@@ -25,6 +28,8 @@ def distribution_of(point: EntryPoint) -> str:
 def package_of(group: str, place: str) -> str:
     """The installed package that brings what is defined at `module` or `module:name`; empty if none does."""
     top = place.partition(":")[0].partition(".")[0]
+    if top in OWN:  # without looking through all that is installed
+        return ""
     of_it = (point for point in found(group) if point.module.partition(".")[0] == top)
     return next((distribution_of(point) for point in of_it), "")
 

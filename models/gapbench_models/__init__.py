@@ -21,6 +21,7 @@ __all__ = [
     "describe",
     "list_models",
     "parameter_count",
+    "work_count",
 ]
 
 
@@ -94,3 +95,21 @@ def activation_count(
     from gapbench_models.construction import count_activations
 
     return count_activations(name, width, input_shape, num_classes, depth)
+
+
+def work_count(
+    name: str,
+    width: float = 1.0,
+    input_shape: tuple[int, int, int] = (3, 32, 32),
+    num_classes: int = 10,
+    depth: int | None = None,
+) -> tuple[int, int]:
+    """What `build_model(...)` does for one input, counted without doing it.
+
+    Returns:
+        How many operations it calls, and the multiplications of its matrix products and convolutions. `ValueError`
+        is raised as by `build_model`.
+    """
+    from gapbench_models.construction import count_work
+
+    return count_work(name, width, input_shape, num_classes, depth)

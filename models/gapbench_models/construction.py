@@ -54,6 +54,28 @@ def count_activations(
 ) -> int:
     """See `gapbench_models.activation_count`."""
     request = checked_request(name, width, input_shape, num_classes, depth, 0.0)
+    made = _Made()
+    with _without_values(request) as (net, example), torch.no_grad(), made:
+        net(example)
+    return made.count([example, *net.parameters(), *net.buffers()])
+
+
+def count_work(
+    name: str, width: float, input_shape: tuple[int, int, int], num_classes: int, depth: int | None
+) -> tuple[int, int]:
+    """See `gapbench_models.work_count`."""
+    from torch.utils.flop_counter import FlopCounterMode
+
+    request = checked_request(name, width, input_shape, num_classes, depth, 0.0)
+    made, counter = _Made(), FlopCounterMode(display=False)
+    with _without_values(request) as (net, example), torch.no_grad(), counter, made:
+        net(example)
+    return made.operations, counter.get_total_flops() // 2
+
+
+@contextmanager
+def _without_values(request: BuildRequest) -> Iterator[tuple[nn.Module, torch.Tensor]]:
+    """The network on the meta device, and an input."""
     with _isolated(0, "meta"):
         wanted = MAPS_MATTER.set(True)
         try:
@@ -61,11 +83,7 @@ def count_activations(
                 net = _construct(request).eval()
         finally:
             MAPS_MATTER.reset(wanted)
-        example = torch.empty(1, *request.input_shape)
-        made = _Made()
-        with torch.no_grad(), made:
-            net(example)
-    return made.count([example, *net.parameters(), *net.buffers()])
+        yield net, torch.empty(1, *request.input_shape)
 
 
 class _Made(TorchDispatchMode):
@@ -74,11 +92,13 @@ class _Made(TorchDispatchMode):
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._found: list[torch.Tensor] = []
+        self.operations = 0
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         result = func(*args, **(kwargs or {}))
+        self.operations += 1
         found = result if isinstance(result, tuple | list) else (result,)
         self._found += [tensor for tensor in found if isinstance(tensor, torch.Tensor)]
         return result

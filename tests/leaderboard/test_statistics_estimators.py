@@ -196,6 +196,9 @@ def test_the_bordered_system_equals_two_plain_ridge_regressions() -> None:
     )
     weight = random.integers(0, 3, (1, 60)).astype(float)
     found = incremental_replicates(features, proxies, y, fold, weight)[0]
+    more = random.integers(0, 3, (9, 60)).astype(float)
+    alone = incremental_replicates(features, proxies, y, fold, more)
+    assert incremental_replicates(features, proxies, y, fold, more, workers=3).tolist() == alone.tolist()
     from gapbench_leaderboard.statistics.regression import best_penalty
 
     penalty = best_penalty(features, y)

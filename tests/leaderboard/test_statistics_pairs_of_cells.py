@@ -6,7 +6,11 @@ import numpy as np
 import pytest
 
 from gapbench_leaderboard.statistics import mutual_information_replicates as replicates
-from gapbench_leaderboard.statistics.mutual_information_replicates import _count, k_replicates
+from gapbench_leaderboard.statistics.mutual_information_replicates import (
+    TargetPairs,
+    _count,
+    k_replicates,
+)
 from gapbench_leaderboard.statistics.pairs import LANES, lay_out
 from gapbench_leaderboard.statistics.pairs_of_cells import FANOUT, LEAF, quicker, ranked_pairs
 
@@ -40,6 +44,21 @@ def test_k_has_the_same_digits_either_way(monkeypatch):
     monkeypatch.setattr(replicates, "quicker", lambda members, groups: False)
     assert found.tolist() == k_replicates(codes, measure, target, draws).tolist()
     assert len(set(found.tolist())) == LANES + 3
+
+
+@pytest.mark.parametrize("memory", [0, replicates.MOST_KEPT])
+def test_counts_of_the_target_serve_all_measures(monkeypatch, memory):
+    monkeypatch.setattr(replicates, "MOST_KEPT", memory)
+    random = np.random.default_rng(1)
+    codes = random.integers(4, size=(900, 3))
+    target = np.round(codes @ [0.3, 0.2, 0.1] + random.standard_normal(900), 1)
+    draws = lay_out(random.multinomial(900, np.full(900, 1 / 900), size=LANES + 3))
+    shared = TargetPairs()
+    for decimals in (0, 1, 9):
+        measure = np.round(target + random.standard_normal(900), decimals)
+        alone = k_replicates(codes, measure, target, draws)
+        assert k_replicates(codes, measure, target, draws, shared).tolist() == alone.tolist()
+    assert len(shared.found) == (6 if memory else 0)  # of three pairs of axes in two blocks
 
 
 def test_few_members_or_many_cells_are_walked():

@@ -103,4 +103,6 @@ def _told(folder: Path) -> None:
         f"(population {opened.identity.fingerprint}: {opened.identity.words}), "
         f"{len(opened.proxies) + len(opened.entries)} proxies measured."
     )
+    if opened.half is not None:
+        click.echo(opened.half.words)
     click.echo(f"Measure and rank a proxy of yours: gapbench submit FILE --run {folder}")

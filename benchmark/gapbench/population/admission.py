@@ -26,6 +26,14 @@ LATEST = 1.05
 """At so many times the budget, scoring counted, whatever is still under way is given up."""
 AT_ONCE = 64
 """Networks whose costs are forecast together."""
+FIRST = 32
+"""Networks of which the cheapest are looked for."""
+UNSURE = 2.0
+"""What an unknown task and family costs may be so many times more than is guessed."""
+BESIDES = 0.1
+"""Share of the budget that is too much to be left unused."""
+BEYOND = 64
+"""Rounds of all tasks and families in which one is looked for then."""
 SHOWN = 8
 """Tasks and families of which it is said how many networks were left out."""
 
@@ -79,9 +87,11 @@ class Admission:
         base = self._left.seconds(now)
         ahead = [cell.key for _, cell in itertools.islice(self._candidates(), workers)]
         if base is None or self._left.costs(now, ahead) is None:  # nothing is known: one for each worker
-            ahead = ahead[: max(0, workers - self._left.open())]
+            ahead = self._cheapest(max(0, workers - self._left.open()))
         else:
             ahead = self._fitting(now, base, workers)
+            if not ahead and not self._left.open():
+                ahead = self._besides(now)
         self.begin(ahead, now)
         return ahead
 
@@ -123,6 +133,8 @@ class Admission:
                 break
             group, groups = group_of(cell), len(self._groups)
             room = self._room(now, 1.0, len(chosen) + 1)
+            if group not in known and self._left.guess(cell.key) is not None:
+                cost *= UNSURE
             if group not in known and begun[group] >= -(-workers // groups):
                 if now - self._since.get(group, now) < large:
                     last = min(last, place + max(AHEAD * groups, workers))
@@ -136,6 +148,33 @@ class Admission:
                 begun[group] += 1
                 added += cost
         return chosen
+
+    def _cheapest(self, count: int) -> list[str]:
+        """So many of the first that wait: where the first take long, nothing would be known for long.
+
+        Returns:
+            Those that are guessed to cost least, each of another task and family as far as there are others.
+        """
+        some = [cell for _, cell in itertools.islice(self._candidates(), max(FIRST, count))]
+        by_guess = sorted(some, key=lambda cell: self._left.guess(cell.key) or 0.0)  # stable
+        firsts = {group_of(cell): cell.key for cell in reversed(by_guess)}
+        chosen = [cell.key for cell in by_guess if firsts[group_of(cell)] == cell.key]
+        return [*chosen, *(cell.key for cell in by_guess if cell.key not in chosen)][:count]
+
+    def _besides(self, now: float) -> list[str]:
+        """Where nothing has a place in the balance any more and much time is left, one that has not.
+
+        Returns:
+            The first that fits; else of tasks and families of which nothing is known the cheapest that may fit.
+        """
+        known, room = self._left.groups_known(), self._room(now, 1.0, 1)
+        if room < BESIDES * self.budget.seconds:
+            return []
+        some = list(itertools.islice(self._costed(now), BEYOND * len(self._groups)))
+        fitting = [cell.key for _, cell, cost in some if group_of(cell) in known and cost <= room]
+        unsure = [(cost, cell.key) for _, cell, cost in some if group_of(cell) not in known]
+        least = min(unsure, default=(math.inf, ""))
+        return fitting[:1] or ([least[1]] if least[0] <= room else [])
 
     def _candidates(self) -> Iterator[tuple[int, Cell]]:
         """Those that wait, with their places in the order."""

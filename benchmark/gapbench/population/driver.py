@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 
 from gapbench.population.admission import Admission, Budget, left_out
 from gapbench.population.crew import WAITING, MakeCrew, WorkerEvent
@@ -25,6 +27,7 @@ from gapbench.population.siblings import siblings
 from gapbench.population.stacks import Decision, Stacks, halves, left_of, restoring_job
 from gapbench.population.time_left import TimeLeft
 from gapbench.population.wanted import Measurements, Wanted
+from gapbench.population.work import WorkPlan
 from gapbench.proxies.results import Measurement
 from gapbench.runs.intact import damages
 from gapbench.runs.records import TrainedCell, stored_measurement
@@ -35,6 +38,7 @@ from gapbench_base.garbage import uncollected
 
 DEATHS = 2  # how often a job may kill its worker before that is its result
 LOSSES = 5  # how often a job may be on machines that are lost before it is taken to be the reason
+KEY = attrgetter("key")
 DECISIONS = "training"  # name of the engines of a run's architectures in its database
 
 
@@ -105,9 +109,7 @@ class Driver:
         """
         with uncollected():
             wanted = self._planned(workers)
-        last = {key: [entry for entry in entries if entry.beside] for key, entries in wanted.items()}
-        every = [entry.key for entries in wanted.values() for entry in entries]
-        unfinished = {key for key in self.cells if key not in self.done or self._lacking(key, wanted[key])}
+            unfinished = {k for k in self.cells if k not in self.done or self._lacking(k, wanted[k])}
         self.missing = unfinished - self.done
         if self.budget is not None:
             order = (cell for cell in self.order if cell.key in unfinished)
@@ -121,42 +123,42 @@ class Driver:
             for key in [*(key for key in self.cells if key in ready), *self.others]:
                 if key in self.rows:
                     self._resume(key)
-            trained = len(self.done & self.cells.keys())
-            measured = sum(key in self.finished for key in every)
-            self.progress.begin(len(self.cells), trained, len(every), measured)
+            trained, every = len(self.done & self.cells.keys()), sum(map(len, wanted.values()))
+            self.progress.begin(len(self.cells), trained, every, len(self.stored))
             self._admit()
             pool.serve(self._handle)
-            self._measure_with_siblings(last)
+            if self.measurements.beside:
+                self._measure_with_siblings(wanted)
             pool.serve(self._handle)
         self._tell_left_out(wanted)
         return self.outcome
 
     def _planned(self, workers: int) -> dict[str, list[Wanted]]:
         """What every cell is to have; notes what there is of it."""
-        trained = self.store.statuses("cells")
-        measured = self.store.statuses("measurements")
         cells = self.cells | self.others
         self.siblings = siblings({key: cell.description for key, cell in cells.items()})
         wanted = {key: self.measurements.on(cell, self.siblings.get(key)) for key, cell in self.cells.items()}
-        self.wanted: dict[str, list[Wanted]] = {key: [] for key in self.others} | {
-            key: [entry for entry in entries if not entry.beside] for key, entries in wanted.items()
-        }
-        self.done = {key for key, status in trained.items() if not self._redo(status)}
-        self.finished = {key for key, status in measured.items() if not self._redo(status)}
+        first = wanted
+        if self.measurements.beside:
+            first = {key: [own for own in entries if not own.beside] for key, entries in wanted.items()}
+        self.wanted: dict[str, list[Wanted]] = {key: [] for key in self.others} | first
+        self.done = self.store.keys("cells", failed=not self.retry_failed)
+        self.finished = self.store.keys("measurements", failed=not self.retry_failed)
         if self.failed_only:
-            never = [
-                entry.key for key in self.done for entry in wanted.get(key, ()) if entry.key not in measured
-            ]
-            self.finished.update(never)
+            known = self.store.keys("measurements")
+            self.finished.update(
+                own.key for k in self.done for own in wanted.get(k, ()) if own.key not in known
+            )
         self.rows = {row.cell: row for row in self.store.cells()}
         self.stacks = Stacks(self.setup, self.cells.values(), self.store.meta(DECISIONS) or {})
         counts = {key: len(self.wanted[key] if self.budget else entries) for key, entries in wanted.items()}
         counted = None if self.budget is None else ()
-        self.left = TimeLeft(list(self.cells.values()), counts, workers, time.monotonic(), counted)
-        keys = {entry.key for entries in wanted.values() for entry in entries} & self.finished
+        work = WorkPlan(self.setup) if self.budget is not None else lambda cell: None
+        self.left = TimeLeft(list(self.cells.values()), counts, workers, time.monotonic(), counted, work)
+        self.stored = self.finished.intersection(map(KEY, itertools.chain.from_iterable(wanted.values())))
         self.left.known(
             [self.rows[key] for key in self.done if key in self.rows],
-            self.store.measuring_costs(keys) if keys else (),
+            self.store.measuring_costs(self.stored) if self.stored else (),
         )
         return wanted
 
@@ -164,7 +166,7 @@ class Driver:
         """Whether a network that is trained has not all of its measurements, and can have them."""
         row = self.rows[key]
         measurable = row.measurable and row.weights_sha256 is not None
-        return measurable and any(entry.key not in self.finished for entry in wanted)
+        return measurable and not self.finished.issuperset(map(KEY, wanted))
 
     def _admit(self) -> None:
         """With a budget, begin what fits in; and give up what is under way when the time is over."""
@@ -189,19 +191,17 @@ class Driver:
             unmeasured = sum(self._lacking(key, wanted[key]) for key in trained)
             self.progress.message(left_out(self.budget, list(self.cells.values()), trained, unmeasured))
 
-    def _measure_with_siblings(self, wanted: dict[str, list[Wanted]]) -> None:
+    def _measure_with_siblings(self, every: dict[str, list[Wanted]]) -> None:
         """What needs another network as well comes last, when all that can be trained are; others wait for it."""
         if self.admission is not None and self.admission.over(time.monotonic()):
             return
+        wanted = {key: [entry for entry in entries if entry.beside] for key, entries in every.items()}
         self.wanted = {key: [] for key in self.others} | wanted
         for key in self.cells:
             if wanted[key] and self.siblings[key] in self.rows and key in self.rows:
                 row = self.rows[key]
                 if row.measurable and row.weights_sha256 is not None:
                     self._measure(key, row.weights_sha256)
-
-    def _redo(self, status: str) -> bool:
-        return status == "failed" and self.retry_failed
 
     def _resume(self, key: str) -> None:
         """A cell that is trained: check its weight file, then measure what is missing."""
@@ -224,27 +224,18 @@ class Driver:
         self.pool.queue.appendleft(restoring_job(self.rows[key], self.others | self.cells))
 
     def _measure(self, key: str, sha256: str) -> None:
-        missing = [entry for entry in self.wanted[key] if entry.key not in self.finished]
-        if missing:
-            cell = self.cells[key]
-            history = self.rows[key].history
-            requests = tuple(
-                self.measurements.described(key, entry, self.siblings.get(key)) for entry in missing
-            )
-            other, sibling = self.rows.get(self.siblings.get(key, "")), None
-            if missing[0].beside and other is not None and other.measurable and other.weights_sha256:
-                sibling = (other.cell, other.weights_sha256)
-            job = MeasureJob(
-                key,
-                cell.seed,
-                cell.configuration,
-                sha256,
-                requests,
-                history,
-                sibling,
-                data_of(cell.description),
-            )
-            self.pool.queue.appendleft(job)  # finish a network before the next begins
+        entries = self.wanted[key]
+        if self.finished.issuperset(map(KEY, entries)):
+            return
+        missing = [entry for entry in entries if entry.key not in self.finished]
+        cell, history = self.cells[key], self.rows[key].history
+        requests = tuple(self.measurements.described(key, entry, self.siblings.get(key)) for entry in missing)
+        other, sibling = self.rows.get(self.siblings.get(key, "")), None
+        if missing[0].beside and other is not None and other.measurable and other.weights_sha256:
+            sibling = (other.cell, other.weights_sha256)
+        data = data_of(cell.description)
+        job = MeasureJob(key, cell.seed, cell.configuration, sha256, requests, history, sibling, data)
+        self.pool.queue.appendleft(job)  # finish a network before the next begins
 
     def _handle(self, event: WorkerEvent) -> None:
         now = time.monotonic()

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+import statistics
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from gapbench.population.costs import by_width
 from gapbench.population.plan import Cell
+from gapbench.population.work import Guess
 from gapbench.runs.records import StoredMeasurement, TrainedCell
 
 KNOWN_SECONDS = 10.0
 """Seconds that pass as they are stated, for each worker, beside those that were seen: few tell little."""
+FEW = 2
+"""Networks of a task and family that tell how its costs follow the width."""
+MOST = 16
+"""Networks that guesses are compared with: counting the work of many takes long itself."""
 Group = tuple[str, str]
 """Task and family."""
 
@@ -36,11 +43,15 @@ class TimeLeft:
         workers: int,
         now: float,
         counted: Iterable[str] | None = None,
+        work: Callable[[Cell], Guess | None] = lambda cell: None,
     ):
         """`measurements`: how many each cell is to have; `now` in seconds of some clock.
 
-        Of the cells those `counted` are to be done, all if None; others may be added.
+        Of the cells those `counted` are to be done, all if None; others may be added. `work` guesses what networks
+        cost in comparison with each other, for tasks and families of which none, or a single one, is done.
         """
+        self._work, self._guesses = work, dict[str, Guess | None]()
+        self._cells = {cell.key: cell for cell in cells}
         self._group = {cell.key: group_of(cell) for cell in cells}
         self._width = {cell.key: cell.configuration.width for cell in cells}
         self._wanted = dict(measurements)
@@ -121,8 +132,8 @@ class TimeLeft:
             for cell in self._train
             if self._measured[cell] >= self._wanted.get(cell, 0)
         }
-        train = self._predicted(self._train, [cell for cell in cells if cell not in self._train])
-        measure = self._predicted(whole, [cell for cell in cells if self._measurable(cell)])
+        train = self._predicted(self._train, [cell for cell in cells if cell not in self._train], 0)
+        measure = self._predicted(whole, [cell for cell in cells if self._measurable(cell)], 1)
         if train is None or measure is None:
             return None
         rate, found = self._rate(now), dict.fromkeys(cells, 0.0)
@@ -151,7 +162,33 @@ class TimeLeft:
         before = KNOWN_SECONDS * self._workers
         return (max(passed - under_way - self._started, 0.0) + before) / (self._stated + before)
 
-    def _predicted(self, known: Mapping[str, float], wanted: Sequence[str]) -> dict[str, float] | None:
+    def guess(self, cell: str, part: int | None = None) -> float | None:
+        """What a network costs in comparison with others, of training (`part` 0), of measuring (1), or of both."""
+        if cell not in self._guesses:
+            self._guesses[cell] = self._work(self._cells[cell])
+        own = self._guesses[cell]
+        if own is None:
+            return None
+        costs = own.train, own.measure * self._wanted.get(cell, 0)
+        return sum(costs) if part is None else costs[part]
+
+    def _ratio(self, known: Mapping[str, float], own: Group, part: int) -> float | None:
+        """What networks of a task and family cost for each second that is guessed; None without guesses.
+
+        Returns:
+            That of others of it, else of its family, else of all.
+        """
+        for alike in (lambda group: group == own, lambda group: group[1] == own[1], lambda group: True):
+            some = itertools.islice((cell for cell in known if alike(self._group[cell])), MOST)
+            costs = [(known[cell], self.guess(cell, part)) for cell in some]
+            ratios = [cost / guess for cost, guess in costs if guess and cost > 0]
+            if ratios:
+                return statistics.median(ratios)
+        return None
+
+    def _predicted(
+        self, known: Mapping[str, float], wanted: Sequence[str], part: int
+    ) -> dict[str, float] | None:
         """The costs of networks from those of others; None where nothing is known but something wanted."""
         if wanted and not known:
             return None
@@ -175,4 +212,7 @@ class TimeLeft:
             found |= {
                 cell: min(cost, most) if math.isfinite(cost) else most for cell, cost in zip(cells, costs)
             }
+            ratio = self._ratio(known, group, part) if len(points.get(group, ())) < FEW else None
+            guesses = {cell: self.guess(cell, part) for cell in cells} if ratio is not None else {}
+            found |= {cell: guess * (ratio or 0.0) for cell, guess in guesses.items() if guess}
         return found

@@ -19,6 +19,7 @@ from gapbench.population.shards import Shard
 from gapbench.proxies.registry import proxy_entry
 from gapbench.runs.environment import environment
 from gapbench.runs.folder import check_folder
+from gapbench.runs.half import refuse_half
 from gapbench.runs.identity import identity_in
 from gapbench.runs.known import META, kept, known_in
 from gapbench.runs.lock import sole_driver
@@ -73,6 +74,7 @@ def brought_up_to_date(
     with sole_driver(setup.run), Store(setup.run) as store:
         _same_suite(store, suite, setup.run)
         _same_protocol(store, setup.run)
+        refuse_half(store, setup.run)
         shown = progress or Silent()
         cells = _part(store, suite, plan, shard, setup.run, shown)[:limit]
         cells = _troubled(store, plan) if failed_only else cells

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from gapbench.population.jobs import Description, Setup
 from gapbench.population.plan import Cell
@@ -18,9 +18,11 @@ PLACE = "0" * 16
 """Stands for the key of a network in a text of which every network's is made."""
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """A measurement by its `key`: what is asked for, which `repeat` of it; `beside`: it needs the sibling too."""
+class Wanted(NamedTuple):
+    """A measurement by its `key`: what is asked for, which `repeat` of it; `beside`: it needs the sibling too.
+
+    A tuple, as a large run has very many.
+    """
 
     key: str
     request: ProxyRequest
@@ -79,12 +81,17 @@ class Measurements:
         assert found
         return before + '"cell":"', '"' + after
 
+    @property
+    def beside(self) -> bool:
+        """Whether some may need a sibling."""
+        return any("sibling" in proxy_entry(request.proxy).needs for request, _, _ in self._rows)
+
     def on(self, cell: Cell, sibling: str | None) -> list[Wanted]:
         """Those of a network, the first of each request before the second of any."""
-        found = []
+        found, key = [], cell.key
         for request, repeat, text in self._rows:
             if text is not None:
-                found.append(Wanted(text_key(f"{text[0]}{cell.key}{text[1]}"), request, repeat, False))
+                found.append(Wanted(text_key(f"{text[0]}{key}{text[1]}"), request, repeat, False))
                 continue
             own = request.on(cell.configuration)
             description = measurement_description(cell.key, own, self._setup, repeat, sibling)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
@@ -12,36 +12,49 @@ from gapbench_base.errors import GapbenchError
 COLUMNS = ("coverage", "converged")
 
 
-NOTHING: Mapping[str, object] = dict.fromkeys(COLUMNS)
-"""What details state that say nothing of it."""
+def said_in(texts: Sequence[object], where: Callable[[int], str]) -> dict[str, list[object]]:
+    """What the JSON texts of many measurements' details say that their reader must know.
 
-
-def says(text: object) -> bool:
-    """Whether the JSON text of details may say something of it; most of a large run say nothing."""
-    return isinstance(text, str) and ('"coverage"' in text or '"converged"' in text)
-
-
-def stated(text: object, where: str) -> Mapping[str, object]:
-    """What the JSON text of a measurement's details says that its reader must know.
+    Args:
+        texts: of the details; most of a large run say nothing of it.
+        where: names the measurement of a text in messages.
 
     Returns:
-        `coverage` ("whole group", "partly covered: ...", "no symmetry found") and `converged` (bool), each None
-        where the details do not say.
+        For each text `coverage` ("whole group", "partly covered: ...", "no symmetry found") and `converged` (bool),
+        each None where the details do not say.
 
     Raises:
-        GapbenchError: naming `where` for a text that is no JSON.
+        GapbenchError: for a text that is no JSON.
     """
-    if not (isinstance(text, str) and says(text)):
-        return NOTHING
+    found: dict[str, list[object]] = {name: [None] * len(texts) for name in COLUMNS}
+    columns = [found[name] for name in COLUMNS]
+    for row, text in enumerate(texts):
+        if isinstance(text, str) and ('"coverage"' in text or '"converged"' in text):
+            for column, value in zip(columns, _stated(text, where, row)):
+                column[row] = value
+    return found
+
+
+def _stated(text: str, where: Callable[[int], str], row: int) -> tuple[object, object]:
     try:
-        return noted(msgspec.structs.asdict(_quick(text)))
+        said = _quick(text)
+        return _known(said.coverage, said.converged)
     except msgspec.MsgspecError:  # also for numbers that JSON has not, which json reads
         pass
     try:
         found = json.loads(text)
     except ValueError as error:
-        raise GapbenchError(f"{where} is damaged: its details are no JSON ({error}).") from None
-    return noted(found if isinstance(found, Mapping) else {})
+        raise GapbenchError(f"{where(row)} is damaged: its details are no JSON ({error}).") from None
+    return (
+        _known(found.get("coverage"), found.get("converged")) if isinstance(found, Mapping) else (None, None)
+    )
+
+
+def _known(coverage: object, converged: object) -> tuple[object, object]:
+    return (
+        coverage if isinstance(coverage, str) and coverage else None,
+        converged if isinstance(converged, bool) else None,
+    )
 
 
 class _Said(msgspec.Struct):
@@ -55,9 +68,5 @@ _quick = msgspec.json.Decoder(_Said).decode
 
 
 def noted(details: Mapping[str, object]) -> dict[str, object]:
-    """The same of details as they are."""
-    coverage, converged = details.get("coverage"), details.get("converged")
-    return {
-        "coverage": coverage if isinstance(coverage, str) and coverage else None,
-        "converged": converged if isinstance(converged, bool) else None,
-    }
+    """The same of the details of one, as they are."""
+    return dict(zip(COLUMNS, _known(details.get("coverage"), details.get("converged"))))

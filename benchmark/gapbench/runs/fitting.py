@@ -16,7 +16,13 @@ if TYPE_CHECKING:
 
 
 def same_suite(first: Run, other: Run) -> None:
-    """One name, version and text of the suite; raises `GapbenchError` otherwise."""
+    """One name, version and text of the suite, and whole weights; raises `GapbenchError` otherwise."""
+    for run in (first, other):
+        if run.half is not None:
+            raise GapbenchError(
+                f"{run.folder} holds weights in half precision, which belong to no other run. Take the runs with "
+                "the full weights."
+            )
     one, two = first.suite, other.suite
     if (one.name, one.version, one.text, one.axes) == (two.name, two.version, two.text, two.axes):
         return

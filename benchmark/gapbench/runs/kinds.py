@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,30 +46,24 @@ class Kinds:
         """Names a measurement in messages."""
         return f"The run database {self._path}, measurement {key}"
 
-    def of(self, keys: Sequence[str], cells: Sequence[str], descriptions: Sequence[str]) -> list[Kind]:
-        """The kinds of measurements.
+    def of(self, key: str, description: str) -> Kind:
+        """The kind of a measurement.
 
         Args:
-            keys: of the measurements.
-            cells: of their networks.
-            descriptions: of all that their values depend on.
+            key: of the measurement, for messages.
+            description: of all that its value depends on, without the key of its network.
 
         Returns:
-            Of each its kind, one object for all that differ in the network alone.
+            One object for all that differ in the network alone.
 
         Raises:
             GapbenchError: for a description that cannot be read.
         """
-        known, found = self._known, []
-        bare = map(str.replace, descriptions, cells, itertools.repeat(""))
-        for key, cell, description, text in zip(keys, cells, descriptions, bare):
-            kind = known.get(text)
-            if kind is None:
-                kind = known[text] = self._read(key, cell, description)
-            found.append(kind)
-        return found
+        if description not in self._known:
+            self._known[description] = self._read(key, description)
+        return self._known[description]
 
-    def _read(self, key: str, cell: str, description: str) -> Kind:
+    def _read(self, key: str, description: str) -> Kind:
         if SUBMISSION in description:
             self.several = True
             return Kind(0, OF_AN_ENTRY, self._submission(key, description))
@@ -86,7 +78,6 @@ class Kinds:
             except (ValueError, TypeError, AttributeError) as error:
                 raise self._damaged(key, error) from None
             text = json.dumps(content, sort_keys=True)
-        text = text.replace(f'"cell": "{cell}"', "")
         return Kind(repeat, self._generations.setdefault(text, text))
 
     def _submission(self, key: str, description: str) -> str:

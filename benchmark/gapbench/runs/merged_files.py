@@ -14,6 +14,7 @@ from pathlib import Path
 
 from gapbench.runs.audits import FILE as AUDIT
 from gapbench.runs.audits import read_invariances
+from gapbench.runs.collecting import TEMPORARY
 from gapbench.runs.entries import entries_folder
 from gapbench.runs.intact import file_damage, restoring_command
 from gapbench.runs.merged_entries import WITHDRAWN, Submissions
@@ -142,6 +143,11 @@ def _of_size(path: Path, size: int | None) -> bool:
     with contextlib.suppress(OSError):
         return size is None or path.stat().st_size == size
     return False
+
+
+def half_copied(run: Path) -> list[Path]:
+    """What copies of weights left that were not finished; the run's lock is held, so nobody is at them."""
+    return [path for path in (run / "weights").glob(".*") if TEMPORARY.fullmatch(path.name)]
 
 
 def copied(source: Path, path: Path, sha256: str) -> bool:

@@ -16,7 +16,7 @@ from gapbench.runs.known import META as KNOWN
 from gapbench.runs.known import joined
 from gapbench.runs.lock import sole_driver
 from gapbench.runs.merged_entries import Submissions, submissions_of
-from gapbench.runs.merged_files import Files, files_of
+from gapbench.runs.merged_files import Files, files_of, half_copied
 from gapbench.runs.run import Run, open_run
 from gapbench.runs.session import ASKED
 from gapbench.runs.staging import appear, staged
@@ -149,6 +149,8 @@ def _merged(sources: _Sources, stage: Path, target: Path, exists: bool) -> Merge
     if new or files:
         folder.mkdir(exist_ok=True)
         (folder / "weights").mkdir(exist_ok=True)
+        for scrap in half_copied(folder) if files.weights else ():  # of a call that was killed
+            scrap.unlink(missing_ok=True)
         for weights in files.weights:
             weights.copy()
         with Gathering(folder) as store:

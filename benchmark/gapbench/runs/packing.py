@@ -154,7 +154,7 @@ def packed_files(folder: Path) -> Iterator[tuple[Contents, dict[str, Path]]]:
     """What a pack of a run would hold, and where the files lie, as long as the context lasts."""
     with tempfile.TemporaryDirectory(prefix="gapbench-pack-") as place:
         database = Path(place) / DATABASE
-        _snapshot(folder, database)
+        snapshot(folder, database)
         with Store(Path(place), readonly=True) as store:
             suite, identity = store.meta("suite"), identity_in(store)
             made_with = tuple(dict.fromkeys(map(environment_text, store.environments())))
@@ -194,7 +194,7 @@ def _damaged(run: Path, path: Path, sha256: str | None) -> str:
     return f"The weight file {path} {what}. Restore it with: {restoring_command(run)}"
 
 
-def _snapshot(folder: Path, database: Path) -> None:
+def snapshot(folder: Path, database: Path) -> None:
     """A copy of the run's database that depends on its rows alone."""
     with disk_errors(folder / DATABASE):
         copy = sqlite3.connect(f"{database.absolute().as_uri()}?mode=rwc", uri=True, isolation_level=None)

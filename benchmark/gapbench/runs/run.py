@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gapbench.runs.entry import Entry
+from gapbench.runs.half import Half, half_in
 from gapbench.runs.identity import Identity
 from gapbench.runs.known import Known, known_in, requests_in, stored_suite
 from gapbench.suites.requests import ProxyRequest
@@ -30,7 +31,8 @@ class Run:
     `population`, `measurements`: see `gapbench.runs.tables`. `cells` is the plan: the keys of all its networks.
     `entries` are the submitted proxies (`gapbench.runs.entries`). `sources` are the folders of runs that
     were joined (`gapbench.runs.joining`), none for a run as it is. `identity` says which population this is.
-    `shard` is the part of the suite that the run was made for, such as `0/2`; None for the whole.
+    `shard` is the part of the suite that the run was made for, such as `0/2`; None for the whole. `half` says how
+    the weights were rounded, where they are.
     """
 
     folder: Path
@@ -46,6 +48,7 @@ class Run:
     checksums: Mapping[str, str | None] = field(default_factory=dict, repr=False)
     known: Known = field(default_factory=Known, repr=False)
     shard: str | None = None
+    half: Half | None = None
 
     def __repr__(self) -> str:
         """What it is of, how much of it, in one line."""
@@ -244,6 +247,8 @@ class Run:
                 f"Incomplete: {self.identity.networks} of the suite's {self.identity.planned} networks have been "
                 f"trained. {how}"
             )
+        if self.half is not None:
+            notes.append(self.half.words)
         if missing := self.known.estimators_missing():
             notes.append(f"Not scored by the estimators of {', '.join(missing)}: not installed.")
         notes += strangers(self.entries, self.identity, self.checksums)
@@ -318,6 +323,7 @@ def open_run(
             checksums=checksums_of(trained),
             known=known,
             shard=store.meta("shard"),
+            half=half_in(store),
         )
 
 

@@ -58,7 +58,7 @@ CREATE TRIGGER IF NOT EXISTS measurements_stay BEFORE DELETE ON measurements
 Table = Literal["cells", "measurements"]
 ROWS = 20_000
 """Measurements that are read at a time."""
-RECURRING = ("cell", "label", "status", "reason")
+RECURRING = ("cell", "reason")
 """Texts of measurements of which a large run has few different ones."""
 LATER_COLUMNS = ("engine", "company", "test_groups")
 """Of the cells; runs of before are given them when they are written to."""
@@ -80,6 +80,24 @@ class Measured(NamedTuple):
     status: str
     reason: str
     details: str
+
+
+class Sort(NamedTuple):
+    """What many measurements have in common: a large run has few, of which one text is read for each row.
+
+    `description` is without the key of the network.
+    """
+
+    label: str
+    status: str
+    description: str
+
+
+SORT = (
+    "status || char(10) || length(label) || char(10) || label || "
+    "CASE cell WHEN '' THEN description ELSE replace(description, cell, '') END"
+)
+"""A `Sort` as one text."""
 
 
 @contextlib.contextmanager
@@ -244,28 +262,39 @@ class Store:
         """
         return itertools.starmap(Measured, self._measured())
 
-    def measured_columns(self) -> Iterator[dict[str, list[Any]]]:
-        """What tables show of all measurements, column by column; what recurs in many rows is one object.
+    def measured_columns(self) -> Iterator[dict[str, Sequence[Any]]]:
+        """What tables show of all measurements, column by column; of texts that recur one object.
 
         Yields:
-            Parts of many rows, each as a list for every field of `Measured`, in the order of insertion.
+            Parts of many rows, in the order of insertion, each with a column for every field of `Measured` but the
+            label, the status and the description; these are in `sort`, see `Sort`.
         """
-        rows = self._measured()
-        same: dict[Any, Any] = {}
+        self._check_types()
+        columns = [name for name in Measured._fields[1:] if name not in Sort._fields]
+        rows = self._of_latest("measurements", f"{SORT}, {', '.join(columns)}")
+        names, same, sorts = ("measurement", "sort", *columns), dict[Any, Any](), dict[str, Sort]()
         while part := list(itertools.islice(rows, ROWS)):
-            found = {name: list(column) for name, column in zip(Measured._fields, zip(*part))}
+            found: dict[str, Sequence[Any]] = dict(zip(names, zip(*part)))
+            for text in set(found["sort"]).difference(sorts):
+                status, length, rest = text.split("\n", 2)
+                sorts[text] = Sort(rest[: int(length)], status, rest[int(length) :])
+            found["sort"] = list(map(sorts.__getitem__, found["sort"]))
             for name in RECURRING:
                 found[name] = list(map(same.setdefault, found[name], found[name]))
             yield found
 
     def _measured(self) -> Iterator[Any]:
+        self._check_types()
+        return self._of_latest("measurements", ", ".join(Measured._fields[1:]))
+
+    def _check_types(self) -> None:
+        """Where types are not the database's matter every measurement is looked at."""
         with disk_errors(self.path):
             strict = self._db.execute(
                 "SELECT strict FROM pragma_table_list WHERE name = 'measurements'"
             ).fetchone()
-        if not (strict and strict[0]):  # where types are not the database's matter every row is looked at
+        if not (strict and strict[0]):
             self.measurements()
-        return self._of_latest("measurements", ", ".join(Measured._fields[1:]))
 
     def _records(self, table: Table, kind: type[Record]) -> list[Record]:
         known = [field.name for field in fields(kind)]
@@ -293,6 +322,17 @@ class Store:
     def statuses(self, table: Table) -> dict[str, str]:
         """Key -> status of the latest attempt, for `cells` or `measurements`."""
         return dict(self._of_latest(table, "status"))
+
+    def keys(self, table: Table, failed: bool = True) -> set[str]:
+        """Keys of a table, without `failed` those alone whose latest attempt has not failed."""
+        if not failed:
+            return {key for key, status in self._of_latest(table, "status") if status != "failed"}
+        with disk_errors(self.path):
+            cursor = self._db.cursor()
+            cursor.row_factory = None
+            return set(
+                itertools.chain.from_iterable(cursor.execute(f"SELECT {KEY_COLUMN[table]} FROM {table}"))
+            )
 
     def descriptions(self) -> Iterator[str]:
         """Of every cell what it depends on, as JSON, in the order of first insertion."""

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from gapbench.runs.details import COLUMNS as DETAIL_COLUMNS
-from gapbench.runs.details import NOTHING, says, stated
+from gapbench.runs.details import said_in
 from gapbench.runs.entry import Entry
 from gapbench.runs.image_groups import unpacked
-from gapbench.runs.kinds import Kind, Kinds
+from gapbench.runs.kinds import Kinds
 from gapbench.runs.known import Known, known_in
 from gapbench.runs.noisy_gap import noise_of, noisy_gap, slope
 from gapbench.runs.records import TrainedCell
-from gapbench.runs.store import Measured, Store
+from gapbench.runs.store import Store
 from gapbench.suites.columns import CELL_COLUMNS, EXTRA_COLUMNS, NOISY_GAP, RECORDED_AXES
 from gapbench.suites.hyperparameters import Hyperparameters
 from gapbench_base.errors import GapbenchError
 from gapbench_base.keys import content_key
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 MEASUREMENT_COLUMNS = [
     "cell",
@@ -33,6 +38,9 @@ MEASUREMENT_COLUMNS = [
     "peak_memory",
     "details",
 ]
+RECURRING = ("cell", "reason")
+"""Columns of texts of which a large run has few different ones, beside those of a `Sort`."""
+NUMBERS = ("value", "standard_error", "seconds", "peak_memory")
 
 
 def population_table(
@@ -144,52 +152,92 @@ def measurement_table(
     """
     import numpy as np
 
-    position = {key: i for i, key in enumerate(cells)}
-    kinds = Kinds(store.path)
-    read, kind = _read(store, kinds)
-    keys, networks, status, label = (read[name] for name in ("measurement", "cell", "status", "label"))
+    kinds, read = Kinds(store.path), _read(store)
+    sorts, of_sort = _coded(read["sort"])
+    some = dict(zip(read["sort"], read["measurement"]))  # a measurement of each
+    kind = [kinds.of(some[own], own.description) for own in sorts]
+    label: list[str | None] = [own.label for own in sorts]
     if submitted is not None:
         label = [n if k.submission is None else submitted.get(k.submission) for n, k in zip(label, kind)]
-    place = np.array([position.get(cell, -1) for cell in networks], dtype=np.int64)
-    rows = [i for i in np.flatnonzero(place >= 0).tolist() if label[i] is not None]
-    for i in rows:
-        if read["value"][i] is None and status[i] == "ok":
-            raise GapbenchError(f"{kinds.where(keys[i])} is damaged: its status is ok, but it has no value.")
-    latest = {label[i]: kind[i].generation for i in rows}
-    rows = [i for i in rows if kind[i].generation is latest[label[i]]]
-    if kinds.several:  # of one network the last: with another sibling it was measured again
-        rows = list({(networks[i], label[i], kind[i].repeat): i for i in rows}.values())
-    number = {name: i for i, name in enumerate(sorted(latest))}
-    repeat = np.array([kind[i].repeat for i in rows], dtype=np.int64)
-    order = np.lexsort((repeat, np.array([number[label[i]] for i in rows], dtype=np.int64), place[rows]))
-    shown = {"proxy": label, "repeat": [k.repeat for k in kind]}
-    table = _as_table(read | shown, [rows[i] for i in order.tolist()], kinds)
+    position = {key: i for i, key in enumerate(cells)}
+    place = np.fromiter(map(position.get, read["cell"], itertools.repeat(-1)), np.int64, len(of_sort))
+    rows = np.flatnonzero((place >= 0) & np.array([name is not None for name in label], dtype=bool)[of_sort])
+    _refuse_missing_values(read, rows, kinds)
+    found, last = np.unique(of_sort[rows[::-1]], return_index=True)
+    latest = {str(label[own]): kind[own].generation for own in found[np.argsort(-last)].tolist()}
+    kept = [own for own in found.tolist() if kind[own].generation is latest[str(label[own])]]
+    rows = rows[np.isin(of_sort[rows], kept)]
+    shown = {name: i for i, name in enumerate(sorted(latest))}
+    number = np.array([shown.get(str(name), -1) for name in label], dtype=np.int64)[of_sort]
+    repeat = np.array([own.repeat for own in kind], dtype=np.int64)[of_sort]
+    rows = rows[np.lexsort((repeat[rows], number[rows], place[rows]))]
+    if kinds.several and len(rows):  # of one network the last: with another sibling it was measured again
+        one = np.column_stack((place[rows], number[rows], repeat[rows]))
+        rows = rows[np.append((one[1:] != one[:-1]).any(axis=1), True)]
+    texts = {"proxy": label, "status": [own.status for own in sorts]}
+    table = _as_table(read, {name: (own, of_sort) for name, own in texts.items()}, rows, repeat[rows], kinds)
     if labels is not None and not latest.keys() <= set(labels):
         table = table[table["proxy"].isin(list(labels))].reset_index(drop=True)
     return table
 
 
-def _read(store: Store, kinds: Kinds) -> tuple[dict[str, list[Any]], list[Kind]]:
-    """What there is of every measurement, column by column, and its kind; a large run has many rows."""
-    found: dict[str, list[Any]] = {name: [] for name in Measured._fields}
-    kind: list[Kind] = []
+def _coded(column: Sequence[Any]) -> tuple[list[Any], NDArray[np.int64]]:
+    """The different values of a column, and of each row which it has."""
+    import numpy as np
+
+    number = dict.fromkeys(column)
+    values = list(number)
+    number.update(zip(values, itertools.count()))
+    return values, np.fromiter(map(number.__getitem__, column), np.int64, len(column))
+
+
+def _refuse_missing_values(read: Mapping[str, Sequence[Any]], rows: NDArray[np.intp], kinds: Kinds) -> None:
+    """Refuse a measurement of these rows that is ok without a value."""
+    shown: set[int] | None = None
+    for i, value in enumerate(read["value"]):
+        if value is None and read["sort"][i].status == "ok":
+            shown = set(rows.tolist()) if shown is None else shown
+            if i in shown:
+                where = kinds.where(read["measurement"][i])
+                raise GapbenchError(f"{where} is damaged: its status is ok, but it has no value.")
+
+
+def _read(store: Store) -> dict[str, list[Any]]:
+    """What there is of every measurement, column by column; a large run has many rows."""
+    found: dict[str, list[Any]] = {name: [] for name in ("measurement", "sort", *MEASUREMENT_COLUMNS)}
     for part in store.measured_columns():  # in the order of their insertion
-        kind += kinds.of(part["measurement"], part["cell"], part.pop("description"))
         for name, column in part.items():
             found[name] += column
-    return found, kind
+    return found
 
 
-def _as_table(read: Mapping[str, list[Any]], rows: Sequence[int], kinds: Kinds) -> pd.DataFrame:
-    """Some rows of the columns that were read, as `measurement_table` has them."""
-    named = {name: [read[name][i] for i in rows] for name in (*MEASUREMENT_COLUMNS, "repeat")}
-    if not any(named["repeat"]):
-        del named["repeat"]
-    found = [
-        stated(text, kinds.where(read["measurement"][i])) if says(text) else NOTHING
-        for text, i in zip(named["details"], rows)
-    ]
-    said = {name: [own[name] for own in found] for name in DETAIL_COLUMNS}
+def _as_table(
+    read: Mapping[str, Sequence[Any]],
+    texts: Mapping[str, tuple[list[Any], NDArray[np.int64]]],
+    rows: NDArray[np.intp],
+    repeat: NDArray[np.int64],
+    kinds: Kinds,
+) -> pd.DataFrame:
+    """Some rows of the columns that were read, as `measurement_table` has them; `texts` are columns in codes."""
+    import numpy as np
+
+    named: dict[str, Any] = {}
+    chosen = rows.tolist()
+    for name in MEASUREMENT_COLUMNS:
+        if (
+            name in (*texts, *RECURRING) and chosen
+        ):  # only the few different texts become what pandas makes of them
+            values, codes = texts[name] if name in texts else _coded(read[name])
+            named[name] = pd.Series(values).take(codes[rows]).array
+            continue
+        numbers = np.array(read[name] if name in NUMBERS else (), dtype=np.float64)
+        if numbers.size and not np.isnan(numbers := numbers[rows]).all():
+            named[name] = numbers
+        else:
+            named[name] = [read[name][i] for i in chosen]
+    if repeat.any():
+        named["repeat"] = repeat
+    said = said_in(named["details"], lambda row: kinds.where(read["measurement"][chosen[row]]))
     if any(value is not None for column in said.values() for value in column):
         named |= said
     return pd.DataFrame(named)
@@ -197,12 +245,12 @@ def _as_table(read: Mapping[str, list[Any]], rows: Sequence[int], kinds: Kinds) 
 
 def generations(store: Store, cells: Sequence[str]) -> dict[str, str]:
     """Label -> the version, options and protocol of its values in `measurement_table`, as a text."""
-    wanted = set(cells)
-    rows = [row for row in store.measurements() if row.cell in wanted]
-    kinds = Kinds(store.path).of(
-        [row.measurement for row in rows], [row.cell for row in rows], [row.description for row in rows]
-    )
-    return {row.label: kind.generation for row, kind in zip(rows, kinds)}
+    wanted, kinds = set(cells), Kinds(store.path)
+    return {
+        row.label: kinds.of(row.measurement, row.description.replace(row.cell, "")).generation
+        for row in store.measurements()
+        if row.cell in wanted
+    }
 
 
 def entry_table(entry: Entry) -> pd.DataFrame:

@@ -122,6 +122,9 @@ def _load(
     states: dict[str, dict[str, Tensor]] = {"initial": {}, "final": {}}
     checkpoints: dict[int, dict[str, Tensor]] = {}
     for name, tensor in tensors.items():
+        tensor = (
+            tensor.float() if tensor.dtype == torch.float16 else tensor
+        )  # rounded by `gapbench pack --half`
         kind, _, rest = name.partition(".")
         epoch, _, own = rest.partition(".")
         if kind in states:

@@ -77,8 +77,9 @@ def expand(
     if not points:
         raise GapbenchError(f"{where}: its conditions skip every point.")
     known: dict[Configuration, Mapping[str, object]] = {}
+    parts = _Parts(grid, common, options, where)
     for point in points:
-        configuration = _configuration(grid, common, _resolved(point, grid, axes), options, where)
+        configuration = parts.configuration(_resolved(point, grid, axes))
         if careful and grid.sample is not None and configuration in known:
             raise GapbenchError(_coincide(known[configuration], point, grid.sample, where))
         known[configuration] = point
@@ -261,24 +262,48 @@ def _resolved(point: Mapping[str, object], grid: GridTable, axes: Axes) -> dict[
     return values
 
 
-def _configuration(
-    grid: GridTable,
-    common: Mapping[str, object],
-    values: dict[str, object],
-    options: dict[str, object],
-    where: str,
-) -> Configuration:
-    family, width, seed = (values.pop(name) for name in SPECIAL_AXES)
-    chosen = {k: v for k, v in values.items() if k in hp.NAMES}
-    own = {k: v for k, v in values.items() if k in options and k not in hp.NAMES}
-    return Configuration(
-        task=grid.task,
-        task_options=_task_options(grid.task, {**grid.task_options, **own}, options, where),
-        family=str(family),
-        width=float(width),  # type: ignore[arg-type]
-        training=hp.hyperparameters({**common, **grid.training, **chosen}, where, str(family)),
-        seed=int(seed),  # type: ignore[call-overload]
-    )
+class _Parts:
+    """Makes the configurations of a grid.
+
+    Most points of a large one share their training and their task's options, which are looked at once: by their
+    text, as equal numbers may have two (0.0 and -0.0).
+    """
+
+    def __init__(
+        self, grid: GridTable, common: Mapping[str, object], options: dict[str, object], where: str
+    ) -> None:
+        self._grid, self._options, self._where = grid, options, where
+        self._training = {**common, **grid.training}
+        self._trainings: dict[str, hp.Hyperparameters] = {}
+        self._tasks: dict[str, tuple[tuple[str, object], ...]] = {}
+
+    def configuration(self, values: dict[str, object]) -> Configuration:
+        """That of a point with these values of the axes."""
+        family, width, seed = (values.pop(name) for name in SPECIAL_AXES)
+        chosen = {k: v for k, v in values.items() if k in hp.NAMES}
+        own = {k: v for k, v in values.items() if k in self._options and k not in hp.NAMES}
+        return Configuration(
+            task=self._grid.task,
+            task_options=self._task_options(own),
+            family=str(family),
+            width=float(width),  # type: ignore[arg-type]
+            training=self._hyperparameters(chosen, str(family)),
+            seed=int(seed),  # type: ignore[call-overload]
+        )
+
+    def _hyperparameters(self, chosen: dict[str, object], family: str) -> hp.Hyperparameters:
+        text = repr((family, chosen))
+        if text not in self._trainings:
+            values = {**self._training, **chosen}
+            self._trainings[text] = hp.hyperparameters(values, self._where, family)
+        return self._trainings[text]
+
+    def _task_options(self, own: dict[str, object]) -> tuple[tuple[str, object], ...]:
+        text = repr(own)
+        if text not in self._tasks:
+            values = {**self._grid.task_options, **own}
+            self._tasks[text] = _task_options(self._grid.task, values, self._options, self._where)
+        return self._tasks[text]
 
 
 def _refuse_shared_names(options: Mapping[str, object], grid: GridTable, where: str) -> None:

@@ -20,6 +20,7 @@ from gapbench_leaderboard.statistics.granulated import (
 )
 from gapbench_leaderboard.statistics.grouped import GroupedTau, Groups, equal_mean, grouped, of_families
 from gapbench_leaderboard.statistics.matched import MatchedFamilies
+from gapbench_leaderboard.statistics.mutual_information_replicates import TargetPairs
 from gapbench_leaderboard.statistics.pairs import Multiplicities, PairCounts, lay_out, order_of
 from gapbench_leaderboard.statistics.rank import spearman_replicates
 from gapbench_leaderboard.statistics.resampling import (
@@ -77,6 +78,8 @@ class Replicates:
     _axis_cells: dict[bytes, dict[str, Cells]] = field(default_factory=dict)
     _grid_codes: dict[bytes, NDArray[np.int64]] = field(default_factory=dict)
     _target_means: dict[bytes, NDArray[np.float64]] = field(default_factory=dict)
+    target_pairs: dict[tuple[str, bytes], TargetPairs] = field(default_factory=dict)
+    """Counts for K that depend on the networks measured and the target alone."""
     matched: dict[bytes, MatchedFamilies] = field(default_factory=dict)
     """Pairs that partial tau is taken over, for each set of networks."""
     _signs: dict[tuple[str, bytes, int | None], Signs | None] = field(default_factory=dict)

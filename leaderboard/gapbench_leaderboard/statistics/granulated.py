@@ -200,25 +200,31 @@ def cell_mean_replicates(
     dx = np.sign(measure[cells.first] - measure[cells.second])
     dy = np.sign(target[cells.first] - target[cells.second])
     sign = (dx * dy).astype(np.int8)
-    result = _cell_means(cells.first, cells.second, cells.starts, sign, multiplicities.blocks)
+    kind = multiplicities.blocks.dtype  # in which sums over pairs are exact
+    workspace = np.zeros((2, LANES), dtype=kind)
+    result = _cell_means(cells.first, cells.second, cells.starts, sign, multiplicities.narrow, workspace)
     return result.reshape(-1)[: multiplicities.replicates]
 
 
 @compiled
-def _cell_means(first: Whole, second: Whole, starts: Whole, sign: Whole, blocks: Whole) -> Floats:
-    result = np.full((blocks.shape[0], LANES), np.nan)
-    total = np.empty(LANES, dtype=np.int64)
-    weight = np.empty(LANES, dtype=np.int64)
-    for block in range(blocks.shape[0]):
+def _cell_means(
+    first: Whole, second: Whole, starts: Whole, sign: Whole, weights: Whole, workspace: Whole
+) -> Floats:
+    result = np.full((weights.shape[0], LANES), np.nan)
+    total = workspace[0]
+    weight = workspace[1]
+    for block in range(weights.shape[0]):
         sums = np.zeros(LANES)
         present = np.zeros(LANES)
         for cell in range(starts.shape[0] - 1):
             total[:] = 0
             weight[:] = 0
             for pair in range(starts[cell], starts[cell + 1]):
-                s = sign[pair]
+                s = workspace.dtype.type(sign[pair])
+                one = weights[block, first[pair]]
+                other = weights[block, second[pair]]
                 for lane in range(LANES):
-                    w = blocks[block, first[pair], lane] * blocks[block, second[pair], lane]
+                    w = workspace.dtype.type(one[lane]) * workspace.dtype.type(other[lane])
                     weight[lane] += w
                     total[lane] += s * w
             for lane in range(LANES):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
@@ -71,6 +74,7 @@ def incremental_replicates(
     target: NDArray[np.float64],
     fold: NDArray[np.int64],
     multiplicities: NDArray[np.float64],
+    workers: int = 1,
 ) -> NDArray[np.float64]:
     """The information of many proxies in every bootstrap replicate.
 
@@ -83,6 +87,7 @@ def incremental_replicates(
         multiplicities: shape (replicates, n).
         target: shape (n,).
         fold: of each member, shape (n,).
+        workers: threads, each with replicates of its own; the numbers are the same with any.
 
     Returns:
         shape (replicates, proxies).
@@ -90,34 +95,73 @@ def incremental_replicates(
     count, members, q = proxies.shape
     penalty = best_penalty(features, target)
     joined = proxies.transpose(1, 0, 2).reshape(members, count * q)
-    base = np.column_stack([np.ones(members), features])
+    # rows in one piece: they are chosen anew for each fold of each replicate
+    base = np.ascontiguousarray(np.column_stack([np.ones(members), features]))
     ridge = np.full(base.shape[1], penalty)
     ridge[0] = 1e-9
-    result = np.full((len(multiplicities), count), np.nan)
-    for replicate, weight in enumerate(multiplicities):
+    system = _System(base, np.diag(ridge), joined, q, target, fold)
+    with ThreadPoolExecutor(workers) as pool:  # matrix products run without the interpreter's lock
+        return np.array(list(pool.map(system.information, multiplicities))).reshape(
+            len(multiplicities), count
+        )
+
+
+@dataclass(frozen=True)
+class _System:
+    """The equations of `incremental_replicates`: hyper-parameters `base`, all proxies side by side in `joined`."""
+
+    base: NDArray[np.float64]
+    ridge: NDArray[np.float64]
+    joined: NDArray[np.float64]
+    q: int
+    target: NDArray[np.float64]
+    fold: NDArray[np.int64]
+    own: threading.local = field(default_factory=threading.local)
+
+    def _spaces(self) -> NDArray[np.float64]:
+        """Memory for two copies of the base, one for each thread: asking for it anew takes longer than copying."""
+        if not hasattr(self.own, "spaces"):
+            self.own.spaces = np.empty((2, *self.base.shape))
+        spaces: NDArray[np.float64] = self.own.spaces
+        return spaces
+
+    def information(self, weight: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Of each proxy in one replicate, shape (proxies,); NaN where the axes alone leave no error."""
+        count = self.joined.shape[1] // self.q
         plain, extended = 0.0, np.zeros(count)
-        for number in np.unique(fold):
-            inside = (fold != number) & (weight > 0)
-            outside = (fold == number) & (weight > 0)
-            if not inside.any() or not outside.any():
-                continue
-            d, z, w, y = base[inside], joined[inside], weight[inside], target[inside]
-            weighted = d * w[:, None]
-            factor = linalg.cho_factor(weighted.T @ d + np.diag(ridge), lower=True, check_finite=False)
-            cross = weighted.T @ z
-            solved = linalg.cho_solve(factor, np.column_stack([weighted.T @ y, cross]), check_finite=False)
-            alpha, carried = solved[:, 0], solved[:, 1:]
-            residual = target[outside] - base[outside] @ alpha
-            free = joined[outside] - base[outside] @ carried
-            right = z.T @ (w * y) - cross.T @ alpha
-            v = weight[outside]
-            plain += float((v * residual**2).sum())
-            for proxy in range(count):
-                part = slice(proxy * q, (proxy + 1) * q)
-                small = (z[:, part] * w[:, None]).T @ z[:, part] - cross[:, part].T @ carried[:, part]
-                small += _PROXY_PENALTY * w.sum() * np.eye(q)
-                gamma = np.linalg.solve(small, right[part])
-                extended[proxy] += float((v * (residual - free[:, part] @ gamma) ** 2).sum())
-        if plain > 0:
-            result[replicate] = 1.0 - extended / plain
-    return result
+        for number in np.unique(self.fold):
+            inside = np.flatnonzero((self.fold != number) & (weight > 0))
+            outside = np.flatnonzero((self.fold == number) & (weight > 0))
+            if len(inside) and len(outside):
+                plain += self._of_fold(inside, outside, weight, extended)
+        return 1.0 - extended / plain if plain > 0 else np.full(count, np.nan)
+
+    def _of_fold(
+        self,
+        inside: NDArray[np.intp],
+        outside: NDArray[np.intp],
+        weight: NDArray[np.float64],
+        extended: NDArray[np.float64],
+    ) -> float:
+        """The squared error of hyper-parameters in a fold; adds those with each proxy to `extended`."""
+        q = self.q
+        d, weighted = (space[: len(inside)] for space in self._spaces())
+        np.take(self.base, inside, axis=0, out=d, mode="clip")
+        z, w, y = self.joined[inside], weight[inside], self.target[inside]
+        np.multiply(d, w[:, None], out=weighted)
+        factor = linalg.cho_factor(weighted.T @ d + self.ridge, lower=True, check_finite=False)
+        cross = weighted.T @ z
+        solved = linalg.cho_solve(factor, np.column_stack([weighted.T @ y, cross]), check_finite=False)
+        alpha, carried = solved[:, 0], solved[:, 1:]
+        beyond = self.base[outside]
+        residual = self.target[outside] - beyond @ alpha
+        free = self.joined[outside] - beyond @ carried
+        right = z.T @ (w * y) - cross.T @ alpha
+        v = weight[outside]
+        for proxy in range(len(extended)):
+            part = slice(proxy * q, (proxy + 1) * q)
+            small = (z[:, part] * w[:, None]).T @ z[:, part] - cross[:, part].T @ carried[:, part]
+            small += _PROXY_PENALTY * w.sum() * np.eye(q)
+            gamma = np.linalg.solve(small, right[part])
+            extended[proxy] += float((v * (residual - free[:, part] @ gamma) ** 2).sum())
+        return float((v * residual**2).sum())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from itertools import combinations
 
 import numpy as np
@@ -16,6 +17,22 @@ MOST_LEVELS = 512
 """Joint levels of two axes beyond which nothing is left to condition on, and memory would run out."""
 MOST_LOGARITHMS = 1_000_000
 """Kept in a table."""
+MOST_KEPT = 64 << 20
+"""Bytes of the counts that measures share."""
+
+
+@dataclass
+class TargetPairs:
+    """Counts of pairs by the target alone, which measures on the same networks share, as far as memory suffices."""
+
+    found: dict[tuple[tuple[int, ...], int], Whole] = field(default_factory=dict)
+    size: int = 0
+
+    def keep(self, key: tuple[tuple[int, ...], int], counts: Whole) -> None:
+        """Keep what was counted for a pair of axes and a block of replicates."""
+        if self.size + counts.nbytes <= MOST_KEPT:
+            self.found[key] = counts
+            self.size += counts.nbytes
 
 
 def k_replicates(
@@ -23,6 +40,7 @@ def k_replicates(
     measure: NDArray[np.float64],
     target: NDArray[np.float64],
     multiplicities: Multiplicities,
+    target_pairs: TargetPairs | None = None,
 ) -> NDArray[np.float64]:
     """Jiang's K of every replicate; pairs of configurations weigh m_i m_j.
 
@@ -34,6 +52,7 @@ def k_replicates(
         measure: means over seeds, shape (configurations,).
         target: likewise.
         multiplicities: of the configurations.
+        target_pairs: what was counted for other measures with the same codes, target and multiplicities.
 
     Returns:
         shape (replicates,).
@@ -66,7 +85,11 @@ def k_replicates(
         for number, weight in enumerate(blocks):
             if sorted_first is not None:
                 used = min(LANES, multiplicities.replicates - LANES * number)
-                counts = sorted_first.counts(cell, groups, weight[:, :used])
+                known = None if target_pairs is None else target_pairs.found.get((carrier, number))
+                if known is None and target_pairs is not None:
+                    known = sorted_first.above_in_target(cell, groups, weight[:, :used])
+                    target_pairs.keep((carrier, number), known)
+                counts = sorted_first.counts(cell, groups, weight[:, :used], known)
             else:
                 counts = _count(cell, groups, measure, target, weight)
             for groups_of_subset in merged:

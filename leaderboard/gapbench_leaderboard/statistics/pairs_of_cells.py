@@ -46,13 +46,25 @@ class RankedPairs:
     order: NDArray[np.int32]
     child: NDArray[np.int32]
 
-    def counts(self, cell: NDArray[np.int64], groups: int, weight: Whole) -> NDArray[np.float64]:
+    def above_in_target(self, cell: NDArray[np.int64], groups: int, weight: Whole) -> Whole:
+        """Weights of pairs in which the target of i is the greater one, by their cells; the same for any measure.
+
+        Returns:
+            shape (groups, groups, lanes).
+        """
+        own, weight = cell[self.by_x], np.ascontiguousarray(weight[self.by_x])
+        return _above(own, groups, self.by_y, self.y_starts, weight)
+
+    def counts(
+        self, cell: NDArray[np.int64], groups: int, weight: Whole, in_y: Whole | None = None
+    ) -> NDArray[np.float64]:
         """Weights of ordered pairs of different members.
 
         Args:
             cell: of each member, below `groups`.
             groups: number of cells.
             weight: how often each member occurs, shape (n, lanes), at most LANES of them.
+            in_y: `above_in_target` of these, if it is known.
 
         Returns:
             By the cells of i and j, and by 2 [x_i > x_j] + [y_i > y_j]; shape (groups, groups, 4, LANES), 0 in
@@ -61,7 +73,8 @@ class RankedPairs:
         own, weight = cell[self.by_x], np.ascontiguousarray(weight[self.by_x])
         every = np.arange(len(own))
         in_x = _above(own, groups, every, self.x_starts, weight)
-        in_y = _above(own, groups, self.by_y, self.y_starts, weight)
+        if in_y is None:
+            in_y = _above(own, groups, self.by_y, self.y_starts, weight)
         both = _above_in_both(own, groups, self.spans, self.order, self.child, self.y_rank, weight)
         return _by_code(own, groups, in_x, in_y, both, weight)
 

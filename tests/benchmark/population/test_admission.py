@@ -19,6 +19,7 @@ from gapbench.population import driver, worker
 from gapbench.population.admission import LATEST, Admission, Budget, left_out
 from gapbench.population.choosing import in_order
 from gapbench.population.time_left import TimeLeft
+from gapbench.population.work import Guess, WorkPlan
 from gapbench.proxies import measuring
 from gapbench.runs.scoring_time import ScoringTime
 from gapbench.runs.status import status_of
@@ -51,9 +52,9 @@ def scoring(networks: int) -> float:
 class Play:
     """A run with a budget by workers of a simulated clock, whose proxies share work that each is charged for."""
 
-    def __init__(self, cells, seconds, workers, seed, slowness=1.0):
+    def __init__(self, cells, seconds, workers, seed, slowness=1.0, work=lambda cell: None):
         self.draw, self.workers, self.slowness = random.Random(seed), workers, slowness
-        self.left = TimeLeft(cells, {cell.key: PROXIES for cell in cells}, workers, 0.0, ())
+        self.left = TimeLeft(cells, {cell.key: PROXIES for cell in cells}, workers, 0.0, (), work)
         self.admission = Admission(Budget(seconds, 0.0), cells, self.left, scoring, 0)
         self.cells = {cell.key: cell for cell in cells}
         self.queue: deque[str] = deque()
@@ -137,6 +138,52 @@ def test_nothing_is_begun_that_cannot_end_in_time_once_that_is_known():
     assert min(families[name] for name in ("cheap", "conv", "odd")) >= 3
     begun = Counter(play.cells[key].configuration.family for key in play.admission._begun)
     assert begun["wide"] == 1
+
+
+def dear_first(networks: int) -> list[Cell]:
+    """Networks of which the first takes a third of a short budget, and others of other families little."""
+    families = ("dear", "cheap", "conv", "odd", "new")
+    return [
+        Cell(f"c{place}", Configuration("t", families[place % len(families)], 1.0))
+        for place in range(networks)
+    ]
+
+
+def guessed(error: float, seed: int):
+    """Guesses in seconds of another machine, each wrong by up to a factor, one for each family."""
+    draw = random.Random(seed)
+    wrong = {family: error ** draw.uniform(-1, 1) for family in FAMILIES}
+
+    def work(cell):
+        cost = FAMILIES[cell.configuration.family][0] * wrong[cell.configuration.family] / 50
+        return Guess(cost, cost / PROXIES)
+
+    return work
+
+
+@pytest.mark.parametrize(
+    ("error", "slowness"),
+    [(1.0, 0.5), (1.0, 1.0), (1.0, 1.5), (1.0, 3.0), (3.0, 0.5), (3.0, 1.0), (3.0, 1.5)],
+)
+@pytest.mark.parametrize("seed", range(4))
+def test_a_dear_first_network_does_not_leave_most_of_a_short_budget_unused(
+    monkeypatch, seed, slowness, error
+):
+    """By the forecast of the only network that is known no second one would fit."""
+    monkeypatch.setitem(FAMILIES, "dear", (50.0, 1.0))
+    monkeypatch.setitem(FAMILIES, "new", (20.0, 1.0))
+    play = Play(dear_first(100), 180.0, 1, seed, slowness, guessed(error, seed))
+    assert 0.9 * 180.0 <= play.end <= 1.1 * 180.0
+    assert {cell.configuration.family for cell in play.done} >= {"cheap", "conv", "odd"}
+
+
+def test_the_cheapest_are_begun_as_long_as_nothing_is_known(monkeypatch):
+    monkeypatch.setitem(FAMILIES, "dear", (50.0, 1.0))
+    monkeypatch.setitem(FAMILIES, "new", (20.0, 1.0))
+    cells = dear_first(20)
+    left = TimeLeft(cells, {cell.key: PROXIES for cell in cells}, 2, 0.0, (), guessed(1.0, 0))
+    admission = Admission(Budget(180.0, 0.0), cells, left, scoring, 0)
+    assert admission.more(0.0, 2) == ["c1", "c2"]  # of the cheap family and of the next
 
 
 def test_what_is_late_is_given_up_at_a_twentieth_over():
@@ -270,6 +317,20 @@ def test_it_is_told_what_is_left_out(suite_file, tmp_path, clock, monkeypatch):
         "Budget of 120 s: 6 of 12 networks are trained. Left out: 6 networks (6 of separable, plain/mlp). "
         "The same command without the budget does the rest."
     )
+
+
+def test_guesses_of_a_suite_grow_with_widths_and_steps(suite_file, tmp_path):
+    suite = load_suite(str(suite_file))
+    work = WorkPlan(running.setup_of(suite, tmp_path, "cpu", None, 1, "off"))
+    cell = running.planned(suite, None, "here")[0]
+    own = cell.configuration
+    first = work(cell)
+    wide = work(replace(cell, configuration=replace(own, width=8 * own.width)))
+    assert wide.train > first.train > 0
+    assert wide.measure > first.measure > 0
+    longer = replace(own.training, max_epochs=2 * own.training.max_epochs)
+    assert work(replace(cell, configuration=replace(own, training=longer))).train == 2 * first.train
+    assert work(replace(cell, configuration=replace(own, family="no/such"))) is None
 
 
 @pytest.mark.parametrize("budget", ["soon", "30", 0, -3.0, float("nan"), "0m"])

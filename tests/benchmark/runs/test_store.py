@@ -64,6 +64,41 @@ def test_a_retried_failure_is_a_new_row_and_the_latest_counts(tmp_path):
     ]
 
 
+def test_keys_are_those_of_the_latest_attempts(tmp_path):
+    with Store(tmp_path) as store:
+        failed = replace(MEASUREMENT, status="failed", value=None)
+        store.add_measurements([failed, replace(failed, measurement="n")])
+        assert store.keys("measurements") == {"m", "n"}
+        assert store.keys("measurements", failed=False) == set()
+        store.add_measurements([MEASUREMENT])
+        assert store.keys("measurements") == {"m", "n"}
+        assert store.keys("measurements", failed=False) == {"m"}
+
+
+def test_what_measurements_share_is_read_apart_whatever_their_texts_are(tmp_path):
+    """Labels and reasons may have any characters, and a description the key of its network twice."""
+    told = [
+        ("line\nbreak", '{"cell": "a1", "label": "line break"}', ""),
+        ("3\n", '{"cell": "a1", "sibling": "b1"}', "x\ny"),
+        ("\u00fcn\u00ef", '{"cell": "a1", "of": "a1"}', ""),
+    ]
+    rows = [
+        replace(MEASUREMENT, measurement=f"m{i}", cell="a1", label=label, description=text, reason=reason)
+        for i, (label, text, reason) in enumerate(told)
+    ]
+    with Store(tmp_path) as store:
+        store.add_measurements([*rows, replace(rows[0], measurement="m3", cell="b1", value=2.0)])
+        (part,) = store.measured_columns()
+        assert part["measurement"] == ("m0", "m1", "m2", "m3")
+        assert [own.label for own in part["sort"]] == [*(label for label, _, _ in told), "line\nbreak"]
+        assert [own.description for own in part["sort"][:3]] == [
+            text.replace("a1", "") for _, text, _ in told
+        ]
+        assert {own.status for own in part["sort"]} == {"ok"}
+        assert part["reason"] == ["", "x\ny", "", ""]
+        assert part["value"] == (1.5, 1.5, 1.5, 2.0)
+
+
 def test_a_transaction_of_measurements_is_whole_or_absent(tmp_path):
     with Store(tmp_path) as store:
         with pytest.raises(GapbenchError):

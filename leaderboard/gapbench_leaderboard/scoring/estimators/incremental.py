@@ -46,6 +46,7 @@ def incremental_rows(rows: Rows, data: ScoringData) -> None:
                 part.draws[: settings.prediction_replicates + 1, part.study.configuration[mask]].astype(
                     float
                 ),
+                settings.workers,
             )
             for name, values in zip(names, found.T):
                 scope = Scope(part.study.task)

@@ -10,7 +10,11 @@ from gapbench_leaderboard.scoring.registry import MIRROR, SCORE, Estimator, for_
 from gapbench_leaderboard.scoring.replicates import Replicates, mean_of
 from gapbench_leaderboard.scoring.rows import Rows
 from gapbench_leaderboard.scoring.scope import Scope
-from gapbench_leaderboard.statistics.mutual_information_replicates import MOST_LEVELS, k_replicates
+from gapbench_leaderboard.statistics.mutual_information_replicates import (
+    MOST_LEVELS,
+    TargetPairs,
+    k_replicates,
+)
 from gapbench_leaderboard.statistics.pairs import lay_out
 from gapbench_leaderboard.statistics.resampling import generator
 
@@ -46,10 +50,12 @@ def mutual_information_rows(rows: Rows, data: ScoringData, proxy: str) -> None:
         if codes is None or len(found.rows) < 2:
             continue
         draws = part.draws[: data.settings.pair_replicates + 1, part.study.configuration[found.rows]]
-        values = k_replicates(codes, found.measure, found.target, lay_out(draws))
+        measured = part.measured(proxy).tobytes()
+        shared = part.target_pairs.setdefault(("K", measured), TargetPairs())
+        values = k_replicates(codes, found.measure, found.target, lay_out(draws), shared)
         rows.add_range(proxy, "K", values, models, scope)
         over_tasks.append(values)
-        key = ("K_null", part.measured(proxy).tobytes())
+        key = ("K_null", measured)
         if key not in part.shared:
             part.shared[key] = _k_null(
                 codes, found.target, generator(data.settings.seed, "K", part.study.task)
@@ -67,8 +73,9 @@ def mutual_information_rows(rows: Rows, data: ScoringData, proxy: str) -> None:
 def _k_null(codes: NDArray[np.int64], target: NDArray[np.float64], random: np.random.Generator) -> float:
     """Mean of K over measures that order the configurations at random, without ties."""
     once = lay_out(np.ones((1, len(target)), dtype=np.int64))
+    shared = TargetPairs()
     values = [
-        k_replicates(codes, random.permutation(len(target)).astype(np.float64), target, once)[0]
+        k_replicates(codes, random.permutation(len(target)).astype(np.float64), target, once, shared)[0]
         for _ in range(NULL_PERMUTATIONS)
     ]
     return float(np.nanmean(values)) if np.isfinite(values).any() else float("nan")
