@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import textwrap
 from dataclasses import asdict, dataclass
 
+LEAST = 20
+"""Columns that the text of a point needs beside its name, at least."""
 PASS, FAIL, WARNING, INFORMATION = "pass", "fail", "warning", "information"
 
 
@@ -42,21 +45,22 @@ class Report:
                 return point
         raise KeyError(name)
 
-    def text(self) -> str:
-        """For people."""
+    def text(self, columns: int | None = None) -> str:
+        """For people, in lines of at most so many columns where there is room for that."""
         width = max(len(point.name) for point in self.points)
         lines = []
         for point in self.points:
             mark = {PASS: "ok", FAIL: "FAIL", WARNING: "note", INFORMATION: "    "}[point.status]
             head, *rest = point.text.split("\n")
-            if (
-                point.status == INFORMATION and rest and not self.passed
-            ):  # what failed must not be lost among it
+            if point.status == INFORMATION and rest and not self.passed:  # else hard to see what failed
                 head, rest = f"{1 + len(rest)} lines, left out here: --json has them", []
-            lines.append(f"{mark:>4}  {point.name:<{width}}  {head}")
-            lines += [f"{'':>4}  {'':<{width}}  {line}" for line in rest]
+            texts = [head, *rest]
             if point.advice and point.status in (FAIL, WARNING):
-                lines.append(f"{'':>4}  {'':<{width}}  -> {point.advice}")
+                texts.append(f"-> {point.advice}")
+            said = f"{mark:>4}  {point.name:<{width}}  "
+            for text in texts:
+                lines += _wrapped(said + text, len(said), columns)
+                said = " " * len(said)
         lines += ["", *self.printed.splitlines()] if self.printed else []
         return "\n".join(lines)
 
@@ -70,3 +74,12 @@ class Report:
             "printed": self.printed,
             "points": [asdict(point) for point in self.points],
         }
+
+
+def _wrapped(line: str, before: int, columns: int | None) -> list[str]:
+    """A line whose text stands in a column of its own, `before` which others are."""
+    if columns is None or len(line) <= columns or columns < before + LEAST:
+        return [line]
+    return textwrap.wrap(
+        line, columns, subsequent_indent=" " * before, break_long_words=False, break_on_hyphens=False
+    )

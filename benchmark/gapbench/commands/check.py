@@ -9,6 +9,7 @@ import click
 
 from gapbench.commands.parsing import limit_options, limits_of, options_of
 from gapbench.commands.showing import showing
+from gapbench.commands.wrapping import echo, terminal_width
 
 
 @click.command("check")
@@ -53,12 +54,12 @@ def check_command(
     if as_json:
         click.echo(json.dumps(report.as_dict(), indent=2, allow_nan=False))
     else:
-        click.echo(report.text())
+        echo(report.text(terminal_width()))
         where = "" if report.sandboxed else ", without a sandbox"
-        click.echo(
+        echo(
             f"\n{report.proxy}: {'passes' if report.passed else 'does not pass'} ({report.seconds:.0f} s{where})"
         )
         if report.passed:
-            click.echo(f"Next: gapbench submit {file} --run RUN")
+            echo(f"Next: gapbench submit {file} --run RUN")
     if not report.passed:
         raise click.exceptions.Exit(1)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gapbench.commands.completing import entries, runs
+from gapbench.commands.wrapping import echo
 
 if TYPE_CHECKING:
     from gapbench.submission.comparing import Comparison
@@ -62,26 +63,24 @@ def entries_command(
         _compare(run, compare, other or "", as_json)
         return
     if withdraw is not None:
-        entry = keeping.withdraw(run, withdraw, click.echo)
-        click.echo(
-            f"{entry.label} is off the board. To undo it: gapbench entries {run} --put-back {entry.id}"
-        )
+        entry = keeping.withdraw(run, withdraw, echo)
+        echo(f"{entry.label} is off the board. To undo it: gapbench entries {run} --put-back {entry.id}")
         return
     if put_back is not None:
-        click.echo(f"{keeping.put_back(run, put_back, click.echo).label} is on the board again.")
+        echo(f"{keeping.put_back(run, put_back, echo).label} is on the board again.")
         return
     if rename is not None:
-        click.echo(f"{rename[0]} is now {keeping.rename(run, *rename, click.echo).label}.")
+        echo(f"{rename[0]} is now {keeping.rename(run, *rename, echo).label}.")
         return
     found = keeping.listed(run)
     if as_json:
         click.echo(json.dumps([_plain(entry) for entry in found], indent=2, allow_nan=False))
     elif not found:
-        click.echo(f"{run} has no entries. To add one: gapbench submit FILE.py --run {run}")
+        echo(f"{run} has no entries. To add one: gapbench submit FILE.py --run {run}")
     else:
         _print(found)
     for waiting in keeping.begun(run) if not as_json else ():
-        click.echo(waiting.words + ("" if waiting.refused else " The same gapbench submit goes on with it."))
+        echo(waiting.words + ("" if waiting.refused else " The same gapbench submit goes on with it."))
 
 
 def _compare(run: Path, one: str, other: str, as_json: bool) -> None:
@@ -94,7 +93,7 @@ def _compare(run: Path, one: str, other: str, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(plain_members(dataclasses.asdict(found)), indent=2, allow_nan=False))
     else:
-        click.echo("\n".join(_compared(found)))
+        echo("\n".join(_compared(found)))
 
 
 def _compared(found: Comparison) -> list[str]:
@@ -155,7 +154,7 @@ def _print(found: list[Listed]) -> None:
     width = max(len("entry"), *(len(listed.entry.label) for listed in found))
     counts = {listed.entry.id: networks_of(listed.entry) for listed in found}
     wide = max(len("networks"), *map(len, counts.values()))
-    click.echo(f"{'entry':<{width}}  {'tau with the gap':<22}  {'networks':>{wide}}  {'submitted':<10}  by")
+    echo(f"{'entry':<{width}}  {'tau with the gap':<22}  {'networks':>{wide}}  {'submitted':<10}  by")
     for listed in found:
         entry, claimed = listed.entry, listed.entry.claimed
         tau = "not defined" if claimed.value is None else f"{claimed.value:.3f}"
@@ -163,9 +162,9 @@ def _print(found: list[Listed]) -> None:
             tau += f" [{claimed.low:.3f}, {claimed.high:.3f}]"
         day = (entry.submitted or "")[:10]
         line = f"{entry.label:<{width}}  {tau:<22}  {counts[entry.id]:>{wide}}  {day:<10}  {entry.authors or '-'}"
-        click.echo(line + ("  (withdrawn)" if listed.withdrawn else ""))
+        echo(line + ("  (withdrawn)" if listed.withdrawn else ""))
         changed = {k: v for k, v in entry.options.items() if v != entry.default_options.get(k)}
         if changed:
-            click.echo(f"  options: {', '.join(f'{key}={value}' for key, value in changed.items())}")
+            echo(f"  options: {', '.join(f'{key}={value}' for key, value in changed.items())}")
         for remark in listed.remarks:
-            click.echo(f"  {remark}")
+            echo(f"  {remark}")

@@ -9,6 +9,7 @@ import click
 
 from gapbench.commands.completing import proxies, suites
 from gapbench.commands.parsing import PROXY_GROUPS, engine_options
+from gapbench.commands.wrapping import echo
 from gapbench_base.errors import GapbenchError
 
 if TYPE_CHECKING:
@@ -89,21 +90,19 @@ def run_command(
     names = None if proxies is None else [name.strip() for name in proxies.split(",") if name.strip()]
     for group in () if quiet else GROUPS.keys() & set(names or ()):
         many = len(expanded([group]))
-        click.echo(
-            f"--proxies {group}: {many} proxies, those of the suite with its options, in place of its own."
-        )
+        echo(f"--proxies {group}: {many} proxies, those of the suite with its options, in place of its own.")
     with progress(quiet, log, verbose) as shown:
         if dry_run:
             text = _estimated(suite, out, proxies=names, progress=shown, **options)
         else:
             result = run(suite, out, proxies=names, board=False, progress=shown, **options)
     if dry_run:
-        click.echo("\n" + text)
+        echo("\n" + text)
         return
     if not quiet:
         from gapbench.commands.time_table import time_table
 
-        click.echo("\n" + time_table(result.folder))
+        echo("\n" + time_table(result.folder))
     finish(result)
 
 
@@ -132,24 +131,22 @@ def _too_few(result: Run) -> None:
     population = result.population
     converged = int((population["status"] == "converged").sum())
     if converged < 2:
-        click.echo(
-            f"\n{converged} of {len(population)} networks can be ranked; a ranking needs two:", err=True
-        )
+        echo(f"\n{converged} of {len(population)} networks can be ranked; a ranking needs two:", err=True)
         for (task, family, status), group in population.groupby(["task", "family", "status"]):
             losses = group["train_loss"].dropna()
             ended = (
                 f", training loss {losses.min():.3g} to {losses.max():.3g} at the end" if len(losses) else ""
             )
-            click.echo(f"  {len(group)} of {task}, {family}: {status}{ended}", err=True)
-        click.echo(
+            echo(f"  {len(group)} of {task}, {family}: {status}{ended}", err=True)
+        echo(
             "A network is ranked that came to the stop_loss of its suite. Give more epochs (max_epochs), rates at "
             'which they are enough, or a fixed budget (stop = "budget") by which all networks count.',
             err=True,
         )
     else:
-        click.echo("\nNothing is ranked: no proxy has a value on these networks.", err=True)
+        echo("\nNothing is ranked: no proxy has a value on these networks.", err=True)
     if len(population) and len(result.measurements):
-        click.echo(f"Board of what there is: {result.build_board()}", err=True)
+        echo(f"Board of what there is: {result.build_board()}", err=True)
 
 
 def finish(result: object) -> None:
@@ -162,30 +159,28 @@ def finish(result: object) -> None:
 
     assert isinstance(result, Run)
     counts = result.population["status"].value_counts()
-    click.echo("\nNetworks: " + ", ".join(f"{count} {status}" for status, count in counts.items()) + ".")
-    click.echo(f"Population {result.identity.fingerprint}: {result.identity.words}.")
+    echo("\nNetworks: " + ", ".join(f"{count} {status}" for status, count in counts.items()) + ".")
+    echo(f"Population {result.identity.fingerprint}: {result.identity.words}.")
     for note in result.notes():
-        click.echo(f"Note: {note}")
+        echo(f"Note: {note}")
     if int(counts.get("converged", 0)) >= 2 and len(result.measurements):
         scores = scored_with_progress(result)
         decision = result.decision(scores)
         page = result.build_board(scores, decision)
-        click.echo("")
+        echo("")
         wide, known = shown_columns(), doubts_of(result.measurements)
-        click.echo(ranking_text(scores, baselines=result.baselines(), doubts=known, width=wide))
-        click.echo("\n" + decision_text(decision, wide))
-        click.echo(f"\nBoard: {page} (and board.md, scores.csv, population.csv, measurements.csv beside it)")
+        echo(ranking_text(scores, baselines=result.baselines(), doubts=known, width=wide))
+        echo("\n" + decision_text(decision, wide))
+        echo(f"\nBoard: {page} (and board.md, scores.csv, population.csv, measurements.csv beside it)")
     else:
         _too_few(result)
     troubles = [*result.problems, *result.failures]
     if troubles:
-        click.echo(f"\n{len(troubles)} failed:", err=True)
+        echo(f"\n{len(troubles)} failed:", err=True)
         for trouble in troubles[:20]:
-            click.echo(f"  {trouble}", err=True)
+            echo(f"  {trouble}", err=True)
         if len(troubles) > 20:
-            click.echo(
-                f"  ... and {len(troubles) - 20} more; see population.csv and measurements.csv", err=True
-            )
+            echo(f"  ... and {len(troubles) - 20} more; see population.csv and measurements.csv", err=True)
         raise click.exceptions.Exit(1)
     if len(result.population) and not int(counts.get("converged", 0)):
         raise click.exceptions.Exit(1)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 from gapbench.commands.parsing import engine_options, limit_options, limits_of, options_of
 from gapbench.commands.showing import LOADING, showing
+from gapbench.commands.wrapping import echo
 
 
 @click.command("submit")
@@ -77,10 +78,10 @@ def submit_command(
             **cluster,
         )
     if done.entry is None:
-        click.echo("Not entered:", err=True)
+        echo("Not entered:", err=True)
         for reason in done.refusals:
-            click.echo(f"  {reason}", err=True)
-        click.echo(
+            echo(f"  {reason}", err=True)
+        echo(
             "Nothing else of the run was touched. `gapbench check` tries the file on networks of its own, and says "
             "what to change in it.",
             err=True,
@@ -88,18 +89,18 @@ def submit_command(
         raise click.exceptions.Exit(1)
     entry = done.entry
     if not done.changed:
-        click.echo(f"{entry.label} is on the board already, from the same file; nothing was changed.")
+        echo(f"{entry.label} is on the board already, from the same file; nothing was changed.")
     _before(entry, run)
     statuses = ", ".join(f"{count} {status}" for status, count in entry.statuses.items())
-    click.echo(f"{entry.label}: {statuses}.")
+    echo(f"{entry.label}: {statuses}.")
     _claimed(entry)
     if entry.population.complete is False:
-        click.echo(f"Population {entry.population.fingerprint}: {entry.population.words}.")
+        echo(f"Population {entry.population.fingerprint}: {entry.population.words}.")
     _beside(entry)
-    click.echo(f"Entry: {run / 'entries' / (entry.id + '.json')}")
+    echo(f"Entry: {run / 'entries' / (entry.id + '.json')}")
     if entry.statuses.get("failed"):
         for failure in done.failures[:10]:
-            click.echo(f"  {failure}", err=True)
+            echo(f"  {failure}", err=True)
         raise click.exceptions.Exit(1)
 
 
@@ -110,16 +111,16 @@ def _claimed(entry: Entry) -> None:
     claimed, networks = entry.claimed, networks_of(entry)
     claim = "claimed" if entry.verifications else "claimed, not verified"
     if claimed.value is not None:
-        click.echo(
+        echo(
             f"tau with the gap {claimed.value:.3f} [{claimed.low:.3f}, {claimed.high:.3f}] over "
             f"{networks} networks: {claim}."
             if claimed.low is not None and claimed.high is not None
             else f"tau with the gap {claimed.value:.3f} over {networks} networks."
         )
         gap = "larger" if entry.higher_means == "worse" else "smaller"
-        click.echo(f"Above 0 it agrees with what the file declares: larger values, {gap} gaps.")
+        echo(f"Above 0 it agrees with what the file declares: larger values, {gap} gaps.")
     else:
-        click.echo(f"tau with the gap is not defined over {networks} networks: {claim}.")
+        echo(f"tau with the gap is not defined over {networks} networks: {claim}.")
 
 
 def _before(entry: Entry, run: Path) -> None:
@@ -128,10 +129,10 @@ def _before(entry: Entry, run: Path) -> None:
     from gapbench.submission.keeping import same_as
 
     if entry.verifications:
-        click.echo(f"It was verified before: {verified_words(entry)}.")
+        echo(f"It was verified before: {verified_words(entry)}.")
     others = same_as(load_entries(run), entry)
     if others:
-        click.echo(
+        echo(
             f"The same source with the same options is on the board as {', '.join(others)}. To take one off: "
             f"gapbench entries {run} --withdraw {others[0]!r}"
         )
@@ -154,7 +155,7 @@ def _beside(entry: Entry) -> None:
             if shown.form == "count" and low is not None and high is not None:
                 parts[-1] += f" ({low:.0f}-{high:.0f})"
     if parts:
-        click.echo(f"Beside it: {', '.join(parts)}.")
+        echo(f"Beside it: {', '.join(parts)}.")
     for shown, mark in marked(SUBMIT):
         if mark.submit and shown.name in known and mark.applies(known[shown.name]):
-            click.echo(mark.submit)
+            echo(mark.submit)

@@ -9,6 +9,7 @@ import click
 from gapbench.commands.completing import entries, runs
 from gapbench.commands.parsing import engine_options
 from gapbench.commands.showing import LOADING, showing
+from gapbench.commands.wrapping import echo
 
 
 @click.command("verify")
@@ -62,8 +63,8 @@ def verify_command(
             engine=engine,
             address=address,
         )
-    click.echo(f"{found.outcome} on the {found.kind}: {found.text}")
+    echo(f"{found.outcome} on the {found.kind}: {found.text}")
     if not found.written:
-        click.echo("The entry is not one of this run; nothing was written.")
+        echo("The entry is not one of this run; nothing was written.")
     if found.outcome not in (CONFIRMED, NOT_CONTRADICTED):
         raise click.exceptions.Exit(1)
