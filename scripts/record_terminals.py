@@ -2,8 +2,10 @@
 
     python scripts/record_terminals.py [--limit 60]     # needs pyte, and bubblewrap for `submit` and `verify`
 
-Each command runs in a terminal of 80 and of 50 columns, as a person sees it. Kept are the screens at a tenth of its
-time, at half of it and at its end, and by what factor the time left that stood there was wrong from the tenth on.
+Each command runs in a terminal of 80 and of 50 columns, as a person sees it, after a small run that is not
+recorded: what Python and numba compile once would be told of as if it took its time again. Kept are the screens
+at a tenth of its time, at half of it and at its end, and by what factor the time left that stood there was wrong
+from the tenth on.
 """
 
 from __future__ import annotations
@@ -118,8 +120,11 @@ def page(limit: int) -> str:
         "# What a terminal shows",
         "",
         "Recorded by `scripts/record_terminals.py` from commands that ran then, in terminals of 80 and 50 columns, "
-        "on two cores. Below each command stands what it said was left of its time, and what was.",
+        "on two cores, after a small run that is not shown. Below each command stands what it said was left of its "
+        "time, and what was.",
     ]
+    with tempfile.TemporaryDirectory() as place:
+        recorded([gapbench, "run", "quick", "--limit", "4"], Path(place), 80)
     for columns in (80, 50):
         with tempfile.TemporaryDirectory() as place:
             folder = Path(place)

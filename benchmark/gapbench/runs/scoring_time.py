@@ -32,9 +32,9 @@ OF_EACH = 0.09
 GROWTH = 0.4
 """The power of the number of networks by which scoring is taken to grow: between what runs of `quick` showed (0.3,
 from 24 networks to 368) and the 0.57 of the tables of `compact` (likewise)."""
-BESIDES = 1.45
+BESIDES = 1.9
 """What a run's own scoring is taken to need, of a trial with the same networks: it has test examples as well."""
-TYPICAL = 2.2
+TYPICAL = 1.2
 """Seconds of the trial, as long as it has not ended."""
 REST = 1.2
 """Scoring with what comes after it (what the population can decide, the files), of scoring alone."""
@@ -219,7 +219,7 @@ class ScoringTime:
     def _try(self, tried: Sequence[Mapping[str, object]], axes: Sequence[str]) -> None:
         try:
             population = _drawn(tried)
-            _score(population.iloc[:4], axes)  # what is only done once: imports, compiled code
+            _score(population, axes)  # what is only done once: imports, compiled code
             began = time.thread_time()
             _score(population, axes)
         except Exception:  # a prediction must not end a run

@@ -65,6 +65,23 @@ def test_a_prediction_begins_when_it_is_asked_for_and_grows_with_targets_network
     assert never._thread.ident is None
 
 
+def test_what_is_compiled_once_does_not_count(monkeypatch):
+    """The first scoring on a machine compiles, whatever the number of networks needs; that takes 20 s here."""
+    spent, compiled = [], set()
+
+    def score(population, axes):
+        spent.append(1.0 + 20.0 * (len(population) not in compiled))
+        compiled.add(len(population))
+
+    monkeypatch.setattr(module, "_score", score)
+    monkeypatch.setattr(module.time, "thread_time", lambda: sum(spent))
+    networks = [{"cell": str(k), "task": "t", "family": "f", "width": 1.0, "lr": 0.1} for k in range(30)]
+    prediction = ScoringTime(networks, ("width", "lr"), module.PROXIES, 1)
+    prediction.predicted()
+    prediction.wait()
+    assert prediction.predicted() == pytest.approx(module.BESIDES * module.REST)
+
+
 def test_the_trial_scores_the_networks_of_the_run(trained):
     prediction = scoring_of(gapbench.open_run(trained), more=1)
     prediction.predicted()
