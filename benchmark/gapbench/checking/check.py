@@ -193,16 +193,16 @@ def _measure(
         expected.heard(network, seconds)
         countdown.more()
 
-    def answered(network: str, answer: Answer) -> None:
-        hopeless.heard(families[network], answer)
+    def answered(side: str) -> Callable[[str, Answer], None]:
+        return lambda network, answer: hopeless.heard(families[network], answer, side)
 
     with (
         Bench(fleet, prepared.packed, prepared.modules, disturbed=False, measured=told) as here,
         Bench(fleet, prepared.packed, prepared.modules, disturbed=True, measured=told) as there,
         ThreadPoolExecutor(2) as pool,
     ):
-        second = pool.submit(there.run, forward[::-1], hopeless, answered)
-        first = here.run(forward, hopeless, answered)
+        second = pool.submit(there.run, forward[::-1], hopeless, answered("last first"))
+        first = here.run(forward, hopeless, answered("first first"))
         others = second.result()
         evidence = Evidence(
             name=name,

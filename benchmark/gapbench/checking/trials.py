@@ -12,6 +12,9 @@ from gapbench.sandbox.sandbox import Answer, Session
 MOST_ENDS = 3
 ENOUGH, FAMILIES = 6, 3
 """Answers, and families that they are of: where all of so many failed, the rest would, too."""
+SIDES, OF_EACH_SIDE = 2, 2
+"""From so many ends of the order networks are measured; of each, answers without which nothing is concluded: those
+at one end are simple, those at the other are not."""
 PRIOR = 10.0  # networks of average cost that what one typically takes counts for
 
 
@@ -59,20 +62,23 @@ class Hopeless:
 
     def __init__(self) -> None:
         self._families: dict[str, int] = {}
+        self._sides: dict[str, int] = {}
         self._worked = False
         self._lock = threading.Lock()
 
-    def heard(self, family: str, answer: Answer) -> None:
-        """One more answer, of a network of that family."""
+    def heard(self, family: str, answer: Answer, side: str) -> None:
+        """One more answer, of a network of that family, from that end of the order."""
         with self._lock:
             self._families[family] = self._families.get(family, 0) + 1
+            self._sides[side] = self._sides.get(side, 0) + 1
             self._worked = self._worked or answer.measurement.status != "failed"
 
     def __call__(self) -> bool:
         """Whether to stop."""
         with self._lock:
             enough = sum(self._families.values()) >= ENOUGH and len(self._families) >= FAMILIES
-            return enough and not self._worked
+            both = sum(count >= OF_EACH_SIDE for count in self._sides.values()) == SIDES
+            return enough and both and not self._worked
 
 
 class Bench:

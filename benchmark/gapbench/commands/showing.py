@@ -119,14 +119,14 @@ class Bar:
 def showing(err: bool = False, first: str = "") -> AbstractContextManager[Callable[[str], None]]:
     """What hears lines and progress: a bar on a terminal, else lines; on standard error if `err`.
 
-    `first` is shown at once.
+    `first` is shown at once, on standard error where there is no terminal: it is no result.
     """
     if (sys.stderr if err else sys.stdout).isatty():
         from rich.console import Console
 
         return Bar(Console(stderr=err), first)
     if first:
-        click.echo(first, err=err)
+        click.echo(first, err=True)
     return nullcontext(lambda text: click.echo(text, err=err))
 
 

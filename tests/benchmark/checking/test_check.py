@@ -439,13 +439,21 @@ def test_hopeless_is_what_failed_on_networks_of_several_families():
         return SimpleNamespace(measurement=SimpleNamespace(status=status))
 
     hopeless = Hopeless()
-    for family in "aaaaaab":
-        hopeless.heard(family, answer("failed"))
+    for family, side in zip("aaaaaab", "xyxyxyx"):
+        hopeless.heard(family, answer("failed"), side)
         assert not hopeless()
-    hopeless.heard("c", answer("failed"))
+    hopeless.heard("c", answer("failed"), "x")
     assert hopeless()
-    hopeless.heard("d", answer("not_applicable"))
+    hopeless.heard("d", answer("not_applicable"), "x")
     assert not hopeless()
+    slow = Hopeless()  # those at the other end of the order, which are simple, may have values
+    for family in "zzyyxxww":
+        slow.heard(family, answer("failed"), "last first")
+        assert not slow()
+    slow.heard("a", answer("failed"), "first first")
+    assert not slow()
+    slow.heard("a", answer("failed"), "first first")
+    assert slow()
 
 
 def test_who_draws_is_told_how_to_draw_and_who_changes_to_copy(checked):

@@ -372,8 +372,8 @@ def pick(network, inputs):
     assert "pick it with --forward MODULE:FUNCTION of (network, inputs)" in str(refused.exception)
     given += ["--forward", f"{place / 'several.py'}:pick"]
     plain = run("measure", f"{place / 'nets.py'}:make", "--weights", place / "net0.safetensors", *given[4:9])
-    expected = json.loads(plain.output)
-    left_out, counted = json.loads(run(*given).output), json.loads(run(*given, "--include-frozen").output)
+    expected = json.loads(plain.stdout)
+    left_out, counted = json.loads(run(*given).stdout), json.loads(run(*given, "--include-frozen").stdout)
     assert [row["value"] for row in counted] == [row["value"] for row in expected]
     assert left_out[0]["value"] == 8 * 3 + 3
     assert "136 parameters" in left_out[0]["frozen"]
