@@ -35,7 +35,7 @@ from gapbench.sandbox.fleet import Fleet
 from gapbench.sandbox.launching import Host
 from gapbench.sandbox.limits import Limits
 from gapbench.sandbox.sandbox import Answer, Loaded
-from gapbench.sandbox.source import read_source
+from gapbench.sandbox.source import ProxyFile, read_source
 from gapbench_base.errors import GapbenchError
 
 Say = Callable[[str], None]
@@ -85,12 +85,9 @@ def check(
     started = time.monotonic()
     source = read_source(file)
     safe = not unsandboxed and not bubblewrap.unavailable()
+    took = None
     if not is_made():  # a file that cannot be measured does not wait for the networks
-        say(f"Loading {source.file_name}.")
-        with Fleet(
-            source, limits, sandboxed=safe, workers=1, packages=check_packages(), hosts=hosts
-        ) as fleet:
-            early = fleet.describe()
+        early, took = _loaded(source, limits, safe, hosts, say)
         look = _looked_at(early, proxy, options)
         if look.description is None:
             return Report(
@@ -98,6 +95,8 @@ def check(
             )
     prepared = check_population(say)
     population = prepared.population
+    if took is not None and hosts is None:  # else it tells nothing of a start
+        remember_loading(population.folder, took)
     fleet = Fleet(
         source,
         limits,
@@ -134,6 +133,16 @@ def check(
         if evidence.audits is not None:
             points.append(evidence.audits)
         return report(points, name, evidence)
+
+
+def _loaded(
+    source: ProxyFile, limits: Limits, safe: bool, hosts: Sequence[Host] | None, say: Say
+) -> tuple[Loaded, float]:
+    """What a file registers, before there are networks, and the seconds that loading it took."""
+    began = time.monotonic()
+    say(f"Loading {source.file_name}.")
+    with Fleet(source, limits, sandboxed=safe, workers=1, packages=check_packages(), hosts=hosts) as fleet:
+        return fleet.describe(), time.monotonic() - began
 
 
 @dataclass(frozen=True)

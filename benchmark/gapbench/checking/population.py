@@ -37,7 +37,7 @@ TOLD = "made one of "
 """Before the number of networks, in a line for each that is made."""
 NETWORKS, EACH, STARTING = 35, 0.3, 6.5
 """How many networks there are, the seconds that one takes, and the seconds before the first, until it is known."""
-AFTERWARDS = 20.0
+AFTERWARDS = 16.0
 """Seconds that preparing the audit, starting the sandbox and a check of a cheap proxy take then, on a machine on
 which the others are right; as many times more on a slower one."""
 LOADING = 4.0
