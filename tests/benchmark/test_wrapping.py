@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gapbench.checking.report import FAIL, PASS, Point, Report
-from gapbench.commands import wrapping
-from gapbench.commands.wrapping import broken, echo, terminal_width
+from gapbench.commands.wrapping import echo, terminal_width
+from gapbench_base.wrapping import broken
 
 LONG = "tau with the gap 0.583 [-0.069, 1.000] over 24 of 24 networks: claimed, not verified."
 
@@ -57,4 +57,4 @@ def test_what_a_check_found_stays_in_its_column():
     ]
     assert report.text().splitlines()[0] == f"  ok  loads   {LONG}"
     assert report.text(20) == report.text()  # too narrow for a column of its own
-    assert wrapping.broken("short", 60) == "short"
+    assert broken("short", 60) == "short"

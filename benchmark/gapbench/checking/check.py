@@ -210,8 +210,8 @@ def _measure(
         Bench(fleet, prepared.packed, prepared.modules, disturbed=True, measured=told) as there,
         ThreadPoolExecutor(2) as pool,
     ):
-        second = pool.submit(there.run, forward[::-1], hopeless, answered("last first"))
-        first = here.run(forward, hopeless, answered("first first"))
+        second = pool.submit(there.run, forward[::-1], hopeless, answered("backwards"))
+        first = here.run(forward, hopeless, answered("in order"))
         others = second.result()
         evidence = Evidence(
             name=name,

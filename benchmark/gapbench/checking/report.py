@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import textwrap
 from dataclasses import asdict, dataclass
+
+from gapbench_base.wrapping import broken
 
 LEAST = 20
 """Columns that the text of a point needs beside its name, at least."""
@@ -59,7 +60,8 @@ class Report:
                 texts.append(f"-> {point.advice}")
             said = f"{mark:>4}  {point.name:<{width}}  "
             for text in texts:
-                lines += _wrapped(said + text, len(said), columns)
+                room = (columns or 0) >= len(said) + LEAST
+                lines.append(broken(said + text, columns, len(said)) if columns and room else said + text)
                 said = " " * len(said)
         lines += ["", *self.printed.splitlines()] if self.printed else []
         return "\n".join(lines)
@@ -74,12 +76,3 @@ class Report:
             "printed": self.printed,
             "points": [asdict(point) for point in self.points],
         }
-
-
-def _wrapped(line: str, before: int, columns: int | None) -> list[str]:
-    """A line whose text stands in a column of its own, `before` which others are."""
-    if columns is None or len(line) <= columns or columns < before + LEAST:
-        return [line]
-    return textwrap.wrap(
-        line, columns, subsequent_indent=" " * before, break_long_words=False, break_on_hyphens=False
-    )

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import shutil
 import sys
-import textwrap
 
 import click
+
+from gapbench_base.wrapping import broken
 
 
 def terminal_width(err: bool = False) -> int | None:
@@ -22,28 +23,3 @@ def echo(text: str = "", err: bool = False) -> None:
     if width is not None:
         text = "\n".join(broken(line, width) for line in text.split("\n"))
     click.echo(text, err=err)
-
-
-def broken(line: str, width: int, indent: int | None = None) -> str:
-    """A line in lines of at most `width` columns, except for words that are longer.
-
-    Args:
-        line: without line ends.
-        width: columns there are.
-        indent: columns that stay free before what goes on; two more than before the line if not given.
-
-    Returns:
-        The lines, joined.
-    """
-    if len(line) <= width:
-        return line
-    before = len(line) - len(line.lstrip()) + 2 if indent is None else indent
-    return "\n".join(
-        textwrap.wrap(
-            line,
-            width,
-            subsequent_indent=" " * before,
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
-    )

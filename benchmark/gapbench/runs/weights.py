@@ -122,9 +122,8 @@ def _load(
     states: dict[str, dict[str, Tensor]] = {"initial": {}, "final": {}}
     checkpoints: dict[int, dict[str, Tensor]] = {}
     for name, tensor in tensors.items():
-        tensor = (
-            tensor.float() if tensor.dtype == torch.float16 else tensor
-        )  # rounded by `gapbench pack --half`
+        if tensor.dtype == torch.float16:  # rounded by `gapbench pack --half`
+            tensor = tensor.float()
         kind, _, rest = name.partition(".")
         epoch, _, own = rest.partition(".")
         if kind in states:

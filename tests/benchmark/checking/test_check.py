@@ -448,11 +448,11 @@ def test_hopeless_is_what_failed_on_networks_of_several_families():
     assert not hopeless()
     slow = Hopeless()  # those at the other end of the order, which are simple, may have values
     for family in "zzyyxxww":
-        slow.heard(family, answer("failed"), "last first")
+        slow.heard(family, answer("failed"), "backwards")
         assert not slow()
-    slow.heard("a", answer("failed"), "first first")
+    slow.heard("a", answer("failed"), "in order")
     assert not slow()
-    slow.heard("a", answer("failed"), "first first")
+    slow.heard("a", answer("failed"), "in order")
     assert slow()
 
 
