@@ -26,6 +26,12 @@ def same(a, b):
         pd.testing.assert_frame_equal(x, y, check_exact=True)
 
 
+def weights(folder):
+    """Weight files by name, without what a killed process was still writing (hidden, under a name of its own)."""
+    files = (folder / "weights").iterdir()
+    return {path.name: path.read_bytes() for path in files if not path.name.startswith(".")}
+
+
 def start(suite_file, folder, *extra):
     return subprocess.Popen(
         [

@@ -18,7 +18,7 @@ from click.testing import CliRunner
 
 import gapbench
 from benchmark.ray_cases import workers_of
-from benchmark.run_cases import count, rows, same, start
+from benchmark.run_cases import count, rows, same, start, weights
 from benchmark.tiny_suite import TINY
 from gapbench import GapbenchError
 from gapbench.commands.run import run_command
@@ -76,8 +76,7 @@ def equals(finished, folder: Path, board: Path) -> None:
     for table in ("cells", "measurements"):
         keys = [row[:2] for row in rows(folder, table)]
         assert keys == [row[:2] for row in rows(finished.folder, table)]  # each once, at its first attempt
-    weights = {path.name: path.read_bytes() for path in (folder / "weights").iterdir()}
-    assert weights == {path.name: path.read_bytes() for path in (finished.folder / "weights").iterdir()}
+    assert weights(folder) == weights(finished.folder)
     stress = script("stress")
     assert stress.settled_board(folder, board / "a") == stress.settled_board(finished.folder, board / "b")
 

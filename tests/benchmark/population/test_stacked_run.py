@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import gapbench
-from benchmark.run_cases import children, count, rows, same, start
+from benchmark.run_cases import children, count, rows, same, start, weights
 from benchmark.tiny_suite import TINY
 from gapbench.population import driver, pool, stacked_cells
 from gapbench.population.facts import facts_source
@@ -87,12 +87,6 @@ def select(folder, query):
         return db.execute(query).fetchall()
 
 
-def weights(run):
-    """Weight files by name, without what a killed process was still writing (hidden, under a name of its own)."""
-    files = (run.folder / "weights").iterdir()
-    return {path.name: path.read_bytes() for path in files if not path.name.startswith(".")}
-
-
 def same_board(a, b):
     """But for what depends on the clock."""
     names = ("scores.csv", "population.csv", "measurements.csv")
@@ -109,7 +103,7 @@ def test_tables_weights_and_board_are_those_of_the_plain_loop(alone, suite, tmp_
     result = gapbench.run(suite, tmp_path / "run", device="cpu", workers=0)
     assert Counter(engine for engine, _ in engines(result.folder).values()) == {"layers": 12}
     assert Counter(engine for engine, _ in engines(alone.folder).values()) == {"loop": 12}
-    assert weights(result) == weights(alone)
+    assert weights(result.folder) == weights(alone.folder)
     same(result, alone)
     same_board(result, alone)
     histories = "SELECT cell, history, train_correct, test_correct FROM cells ORDER BY cell"
@@ -159,7 +153,7 @@ def test_a_damaged_weight_file_is_restored_by_the_engine_and_in_the_company_it_c
 ):
     decide(decision)
     first = quick(suite, tmp_path, stacks="any")
-    before = weights(first)
+    before = weights(first.folder)
     for cell in first.population["cell"][[0, 7]]:
         engine, company = engines(tmp_path)[cell]
         assert engine == decision.engine
@@ -169,7 +163,7 @@ def test_a_damaged_weight_file_is_restored_by_the_engine_and_in_the_company_it_c
     kept = rows(tmp_path, "cells")
     result = quick(suite, tmp_path)  # whatever may be taken now
     assert not result.problems
-    assert weights(result) == before
+    assert weights(result.folder) == before
     assert rows(tmp_path, "cells") == kept
 
 
@@ -192,7 +186,7 @@ def test_an_interrupted_stack_is_finished_as_if_it_had_not_been(suite, tmp_path,
     assert len(before) == 2
     result = quick(suite, tmp_path / "part", stacks="any")
     assert set(before) < set(rows(tmp_path / "part", "cells"))
-    assert weights(result) == weights(whole)
+    assert weights(result.folder) == weights(whole.folder)
     same(result, whole)
 
 
@@ -221,7 +215,7 @@ def test_short_of_memory_a_stack_goes_on_in_halves(alone, suite, tmp_path, decid
     monkeypatch.setitem(stacked_cells.ENGINES, "layers", engine)
     result = quick(suite, tmp_path)
     assert sizes == [4, 2, 2] * 3
-    assert weights(result) == weights(alone)
+    assert weights(result.folder) == weights(alone.folder)
 
 
 def test_what_an_engine_cannot_do_the_plain_loop_does(alone, suite, tmp_path, decide, monkeypatch):
@@ -233,7 +227,7 @@ def test_what_an_engine_cannot_do_the_plain_loop_does(alone, suite, tmp_path, de
     monkeypatch.setitem(stacked_cells.ENGINES, "layers", engine)
     result = quick(suite, tmp_path)
     assert {engine for engine, _ in engines(tmp_path).values()} == {"loop"}
-    assert weights(result) == weights(alone)
+    assert weights(result.folder) == weights(alone.folder)
 
 
 def test_networks_that_cannot_be_built_are_failed_rows_each(suite, tmp_path, monkeypatch):
@@ -264,8 +258,8 @@ def test_a_failure_of_one_member_is_its_own_row(suite, alone, tmp_path, decide, 
     found = result.population.set_index("cell")
     assert found["status"][bad] == "failed"
     assert "cannot be built" in result.failures[0]
-    others = {name: content for name, content in weights(alone).items() if bad not in name}
-    assert weights(result) == others
+    others = {name: content for name, content in weights(alone.folder).items() if bad not in name}
+    assert weights(result.folder) == others
 
 
 def test_a_network_that_kills_its_worker_is_found_and_takes_no_other_along(
@@ -290,8 +284,8 @@ def test_a_network_that_kills_its_worker_is_found_and_takes_no_other_along(
     found = result.population.set_index("cell")
     assert found["status"][bad] == "failed"
     assert "signal 11, 2 times" in found["reason"][bad]
-    others = {name: content for name, content in weights(alone).items() if bad not in name}
-    assert weights(result) == others
+    others = {name: content for name, content in weights(alone.folder).items() if bad not in name}
+    assert weights(result.folder) == others
 
 
 def test_a_trial_that_kills_its_worker_leaves_the_plain_loop(suite, alone, tmp_path, monkeypatch):
@@ -305,7 +299,7 @@ def test_a_trial_that_kills_its_worker_leaves_the_plain_loop(suite, alone, tmp_p
     monkeypatch.setattr(pool, "Inline", Killed)
     result = quick(suite, tmp_path)
     assert {engine for engine, _ in engines(tmp_path).values()} == {"loop"}
-    assert weights(result) == weights(alone)
+    assert weights(result.folder) == weights(alone.folder)
 
 
 @pytest.fixture(scope="module")
@@ -339,7 +333,7 @@ def test_killed_in_the_middle_of_a_stack(long, tmp_path, who):
     result = gapbench.run(path, tmp_path, device="cpu", workers=2)
     assert set(before) < set(rows(tmp_path, "cells"))
     assert len(rows(tmp_path, "cells")) == 8
-    assert weights(result) == weights(undisturbed)
+    assert weights(result.folder) == weights(undisturbed.folder)
     same(result, undisturbed)
     same_board(result, undisturbed)
 
@@ -355,7 +349,7 @@ def test_killed_workers_of_stacks_are_replaced(long, tmp_path):
     assert "0 of 8 networks can be ranked" in said
     assert "failed:" not in said
     result = gapbench.open_run(tmp_path)
-    assert weights(result) == weights(undisturbed)
+    assert weights(result.folder) == weights(undisturbed.folder)
     same(result, undisturbed)
 
 
@@ -386,6 +380,6 @@ def test_killed_in_the_middle_of_a_stack_whose_numbers_depend_on_the_company(tmp
     assert set(before) < set(rows(folders[0], "cells"))
     for folder in folders:
         assert Counter(engine for engine, _ in engines(folder).values()) == {"vmap": 8}
-    assert weights(runs[0]) == weights(runs[1])
+    assert weights(runs[0].folder) == weights(runs[1].folder)
     same(*runs)
     same_board(*runs)
