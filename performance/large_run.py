@@ -134,7 +134,7 @@ def made(folder: Path, networks: int, proxies: int) -> Path:
 def _add_networks(store: Store, out: Path, cells: Sequence[Cell], random: np.random.Generator) -> np.ndarray:
     """Rows and weight files; the gaps, which depend on the axes, the configuration and the seed."""
     from gapbench.runs.records import TrainedCell, json_text
-    from gapbench.runs.weights import weights_path
+    from gapbench.runs.weight_location import weights_of
 
     configurations: dict[str, float] = {}
     gaps = []
@@ -149,7 +149,7 @@ def _add_networks(store: Store, out: Path, cells: Sequence[Cell], random: np.ran
         chance = float(np.clip(base + 0.01 * random.standard_normal(), 0.01, 0.9))
         wrong = random.random(TEST_SIZE) < chance
         content = random.bytes(1024)
-        path = weights_path(out, cell.key)
+        path = weights_of(out, cell.key)
         path.write_bytes(content)
         test_error = float(wrong.mean())
         store.add_cell(

@@ -35,6 +35,7 @@ ELSEWHERE = {
     r"run width_study": ("benchmark/suites/test_suite.py", 'load_suite("width_study")'),
     r"run suite.toml": ("test_extending.py", "suite.toml"),
     r"run quick .*--address": ("benchmark/population/test_ray.py", '"--address", cluster.address'),
+    r"run quick .*--weights s3:": ("benchmark/runs/test_weights_elsewhere.py", 'away(tmp_path / "there")'),
     r"(submit|verify) .*--engine ray": (
         "benchmark/submission/test_ray_submission.py",
         '"engine": "ray", "address": cluster.address',
@@ -47,6 +48,7 @@ SHORTER = {
     r"run( quick)?$": f"run quick {SHORT}",
     r"run quick --repeats 2$": f"run quick --repeats 2 {SHORT}",
     r"run quick --engine ray$": f"run quick --engine ray {SHORT}",
+    r"run quick --weights /": f"run quick --out runs/away --weights weights-of-away {SHORT}",
     r"run quick --budget 10m$": f"run quick --budget 60s {SHORT}",
     r"run compact --budget 2h$": f"run quick --budget 60s {SHORT}",
     r"run quick --shard ": f"run quick --shard 0/40 {SHORT}",

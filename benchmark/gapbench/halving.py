@@ -27,7 +27,8 @@ from gapbench.runs.packing import DATABASE, Packed, pack, snapshot
 from gapbench.runs.run import Run, open_run
 from gapbench.runs.staging import staged
 from gapbench.runs.store import SCHEMA, Store
-from gapbench.runs.weights import weights_path
+from gapbench.runs.weight_files import WeightFile
+from gapbench.runs.weight_location import weights_of
 from gapbench.suites.requests import ProxyRequest
 from gapbench_base.errors import GapbenchError
 
@@ -159,14 +160,14 @@ def _rounded_run(folder: Path, stage: Path, population: Population) -> dict[str,
         shutil.copytree(entries_folder(folder), entries_folder(stage))
     rounded = {}
     for member in population.members:
-        content = _rounded(weights_path(folder, member.key), member)
-        weights_path(stage, member.key).write_bytes(content)
+        content = _rounded(weights_of(folder, member.key), member)
+        weights_of(stage, member.key).write_bytes(content)
         rounded[member.key] = hashlib.sha256(content).hexdigest(), len(content)
     with Store(stage, readonly=True) as store:
         others = [row.cell for row in store.cells() if row.weights_sha256 and row.cell not in rounded]
     for cell in others:  # networks that nothing is measured on stay as they are
-        if weights_path(folder, cell).is_file():
-            shutil.copyfile(weights_path(folder, cell), weights_path(stage, cell))
+        if (file := weights_of(folder, cell)).is_file():
+            weights_of(stage, cell).write_bytes(file.read_bytes())
     database = sqlite3.connect(stage / DATABASE)
     try:
         with database:
@@ -185,7 +186,7 @@ def _rounded_run(folder: Path, stage: Path, population: Population) -> dict[str,
     return rounded
 
 
-def _rounded(path: Path, member: Member) -> bytes:
+def _rounded(path: WeightFile, member: Member) -> bytes:
     """A weight file with its numbers in half precision."""
     import torch
     from safetensors.torch import load, save
@@ -238,7 +239,7 @@ def _measured(
         seed = Cell(member.key, own, {}).seed
         measure_cell(setup, MeasureJob(member.key, seed, own, sha256, wanted, member.history), keep)
         task = task_of(own, population.data_dir)
-        network = trained_networks(own, task, weights_path(setup.run, member.key), sha256)[0]
+        network = trained_networks(own, task, weights_of(setup.run, member.key), sha256)[0]
         errors = [evaluate(network, part.inputs, part.targets).error for part in (task.train, task.test)]
         rows.append((member.key, *errors))
     return pd.DataFrame(rows, columns=["cell", "train_error", "test_error"]).set_index("cell"), found

@@ -45,6 +45,7 @@ def run(
     engine: str = "local",
     address: str | None = None,
     gpu_share: float | None = None,
+    weights: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> Run:
     """Run a suite (name or file) in the folder `out` (default `runs/<suite>`); resumes what is there.
@@ -70,9 +71,14 @@ def run(
     left out. The same call without it does the rest.
 
     `engine` = "ray" trains and measures on a Ray cluster: that at `address` ("host:port"), or of RAY_ADDRESS, or
-    one that runs on this machine or is started here. All nodes must have the folders `out` and `data_dir` under the
-    same paths. The rows are those of this machine alone. Each task asks for memory as the plan has it, and for
-    `gpu_share` of a GPU, by default a quarter, half or all of one by the size of its network.
+    one that runs on this machine or is started here. All nodes must have `data_dir` under the same path, and
+    `out`, unless the weights are kept at an address. The rows are those of this machine alone. Each task asks for
+    memory as the plan has it, and for `gpu_share` of a GPU, by default a quarter, half or all of one by the size
+    of its network.
+
+    `weights` is where weight files are kept: a folder, or an address that fsspec knows ("s3://bucket/quick"), in
+    place of the folder `weights` of the run. The run remembers it; it belongs to this run alone. Of files at an
+    address only the sizes are checked beforehand, their checksums whenever they are read.
 
     Returns:
         The run with all that it has now; `problems` are what could not be done.
@@ -120,6 +126,7 @@ def run(
             progress=progress,
             scored=progress is not None or (allowed is not None and board),
             budget=allowed,
+            weights=weights,
         )
     return _opened(folder, problems, board)
 

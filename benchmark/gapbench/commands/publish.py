@@ -28,12 +28,18 @@ def publish_command(
     Publishing again updates the same runs. Without a key or a network everything is written to RUN/publish,
     with the command that uploads it. Nothing else of gapbench sends anything.
     """
+    from gapbench.runs.weight_location import location_of
     from gapbench_leaderboard.board.document_file import read_document
     from gapbench_leaderboard.board.publishing import publish
     from gapbench_leaderboard.scores import TableError
 
     board = run / "board" if (run / "board").is_dir() else run
     weights = run / "weights" if with_weights else None
+    if weights is not None and (elsewhere := location_of(run)) is not None:
+        raise TableError(
+            f"--with-weights: {run} keeps its weights at {elsewhere}. `gapbench pack {run}` makes one file of all; "
+            "a run pulled from it has them in its folder, and can be published with them."
+        )
     if weights is not None and not weights.is_dir():
         raise TableError(f"--with-weights: {run} has no folder weights")
     if weights is not None:

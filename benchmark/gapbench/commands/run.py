@@ -23,6 +23,11 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path),
     help="Folder of the run (default: runs/SUITE, or runs/SUITE-i-of-n).",
 )
+@click.option(
+    "--weights",
+    metavar="PLACE",
+    help="Keep weight files in this folder, or at this address (s3:// and what else fsspec knows); remembered.",
+)
 @click.option("--data", "data_dir", type=click.Path(path_type=Path), help="Data folder (or GAPBENCH_DATA).")
 @click.option("--device", default="auto", type=click.Choice(["auto", "cpu", "cuda"]), show_default=True)
 @click.option("--workers", type=click.IntRange(min=1), help="Processes (default: one per core; 4 on CUDA).")
@@ -54,7 +59,7 @@ if TYPE_CHECKING:
     metavar="TIME",
     help="Only as many networks, balanced, as are done in this time with scoring (30m, 2h); says what is left out.",
 )
-@engine_options("train and measure on a Ray cluster whose nodes share the folders of run and data")
+@engine_options("train and measure on a Ray cluster whose nodes share the data, and --out or --weights")
 @click.option(
     "--gpu-share",
     type=click.FloatRange(0, 1, min_open=True),
@@ -111,8 +116,8 @@ def _estimated(suite: str, out: Path | None, **options: Any) -> str:
     from gapbench.pilot.estimating import estimate, estimate_text
     from gapbench.population.places import check_engine
 
-    wanted = ("engine", "address", "gpu_share", "budget", "retry_failed")
-    engine, address, gpu_share, budget, _ = (options.pop(name) for name in wanted)
+    wanted = ("engine", "address", "gpu_share", "budget", "retry_failed", "weights")
+    engine, address, gpu_share, budget, *_ = (options.pop(name) for name in wanted)
     check_engine(engine, address, gpu_share)
     if engine != "local":
         raise GapbenchError(

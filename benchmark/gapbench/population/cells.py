@@ -67,9 +67,10 @@ def saved_cell(
     import numpy as np
 
     from gapbench.runs.image_groups import packed
-    from gapbench.runs.weights import save_weights, state_of, weights_path
+    from gapbench.runs.weight_files import weight_file
+    from gapbench.runs.weights import save_weights, state_of
 
-    path = weights_path(setup.run, job.cell)
+    path = weight_file(setup.weight_place, job.cell)
     on_the_way = {} if trained.recorded is None else trained.recorded.states
     sha256, size = save_weights(path, initial, state_of(model), job.restore, on_the_way)
     finite = trained.status != "diverged"

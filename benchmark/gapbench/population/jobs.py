@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gapbench.runs.records import CellStatus, TrainedCell, json_text
+from gapbench.runs.weight_files import WeightPlace, place_at
 from gapbench.suites.configuration import Configuration
 from gapbench.suites.records import NONE
 from gapbench.suites.requests import ProxyRequest
@@ -22,7 +23,8 @@ class Setup:
 
     `workers` share the machine. `stacks` says which engines may train networks together: `off` none, `exact` those
     by which no number changes, `any` all. `arithmetic` is what last bits depend on. `record` is what is recorded of
-    each training (`gapbench.suites.records`), `budget` how many seconds of processor time a proxy has on a network.
+    each training (`gapbench.suites.records`), `budget` how many seconds of processor time a proxy has on a network,
+    `weights` the address of the weight files, None if they are in the run's folder.
     """
 
     run: Path
@@ -36,6 +38,12 @@ class Setup:
     arithmetic: str = ""
     record: str = NONE
     budget: float | None = None
+    weights: str | None = None
+
+    @property
+    def weight_place(self) -> WeightPlace:
+        """Where the weight files are."""
+        return self.run / "weights" if self.weights is None else place_at(self.weights)
 
 
 @dataclass(frozen=True)

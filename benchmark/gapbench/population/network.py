@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,7 +13,9 @@ from torch import Tensor, nn
 
 from gapbench.population.facts import task_of
 from gapbench.population.stored import Member, Population
-from gapbench.runs.weights import load_checkpoints, load_weights, weights_path
+from gapbench.runs.weight_files import WeightFile
+from gapbench.runs.weight_location import weights_of
+from gapbench.runs.weights import load_checkpoints, load_weights
 from gapbench.sandbox.handover import Handover
 from gapbench.suites.suite import Configuration
 from gapbench_base.seeds import named_seed
@@ -43,7 +44,7 @@ def untrained(configuration: Configuration, seed: int, task: Task) -> nn.Module:
 
 
 def trained_networks(
-    configuration: Configuration, task: Task, path: Path, sha256: str | None, device: str = "cpu"
+    configuration: Configuration, task: Task, path: WeightFile, sha256: str | None, device: str = "cpu"
 ) -> tuple[nn.Module, nn.Module]:
     """A cell's network as trained and as initialised, in eval mode, from its weight file.
 
@@ -61,7 +62,7 @@ def trained_networks(
 
 
 def checkpoints_of(
-    configuration: Configuration, task: Task, path: Path, sha256: str | None, device: str = "cpu"
+    configuration: Configuration, task: Task, path: WeightFile, sha256: str | None, device: str = "cpu"
 ) -> tuple[tuple[int, nn.Module], ...] | None:
     """A cell's network after the epochs whose checkpoints its weight file has, as `trained_networks` builds them.
 
@@ -152,14 +153,12 @@ def context_of(given: Handover, network: nn.Module | None = None) -> Context:
 def handover_of(member: Member, population: Population) -> Handover:
     """What a sandbox gets of one trained network of an open population."""
     task = task_of(member.configuration, population.data_dir)
-    path = weights_path(population.folder, member.key)
+    path = weights_of(population.folder, member.key)
     trained, initial = trained_networks(member.configuration, task, path, member.sha256)
     sibling = None
     if member.sibling is not None:
         key, sha256 = member.sibling
-        sibling = trained_networks(member.configuration, task, weights_path(population.folder, key), sha256)[
-            0
-        ]
+        sibling = trained_networks(member.configuration, task, weights_of(population.folder, key), sha256)[0]
     suite = population.suite
     chosen = torch.from_numpy(measured_examples(task, suite.samples, suite.measure_seed))
     return Handover(

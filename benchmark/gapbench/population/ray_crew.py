@@ -16,8 +16,8 @@ from gapbench.population.crew import LAST, TICK, WAITING, WorkerEvent, event_of
 from gapbench.population.jobs import Job, Setup
 from gapbench.population.memory import MemoryPlan, Need
 from gapbench.population.ray_worker import AT, TOKEN, UNFIT, expected_of
+from gapbench.runs.weight_files import put, remove, told
 from gapbench_base.errors import GapbenchError
-from gapbench_base.files import write_atomically
 
 GPU_SHARE = 0.25
 """Of a GPU, for each task of small networks: as many share one as workers of one machine do."""
@@ -63,14 +63,17 @@ class RayCrew:
         self._expected = expected_of(secrets.token_hex(8))
 
     def __enter__(self) -> Self:
-        write_atomically(self._setup.run / TOKEN, self._expected.token)
+        try:
+            put(self._setup.weight_place, TOKEN, self._expected.token)
+        except OSError as error:
+            raise GapbenchError(f"{self._setup.weight_place} cannot be written: {told(error)}.") from None
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
-        (self._setup.run / TOKEN).unlink(missing_ok=True)
+        remove(self._setup.weight_place, TOKEN)
 
     def stop(self) -> None:
         """Give up all jobs, those under way too; `serve` then ends. For who handles an event."""

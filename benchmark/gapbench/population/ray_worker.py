@@ -19,6 +19,7 @@ from gapbench.population.facts import facts_source
 from gapbench.population.jobs import Job, MeasureJob, Setup, StackJob, TrainJob, TrialJob, data_of
 from gapbench.population.worker import prepare, serve
 from gapbench.runs.environment import arithmetic
+from gapbench.runs.weight_files import there, told
 from gapbench_base.errors import GapbenchError
 from gapbench_base.version import __version__
 
@@ -28,8 +29,8 @@ AT = "at"
 """Kind of the first message of a task that can: the name of its node, and what last bits depend on there."""
 
 
-TOKEN = f"weights/.{'0' * 16}-cluster"
-"""A file of a run by which nodes are seen to have its folder; named as what `gc` removes."""
+TOKEN = f".{'0' * 16}-cluster"
+"""A file beside a run's weights by which nodes are seen to have that place; named as what `gc` removes."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class Requirements:
     Attributes:
         gapbench: its version.
         torch: its version, without what it was built for.
-        token: what the driver has written into the file `TOKEN` of the run.
+        token: what the driver has written into the file `TOKEN` beside the weights.
     """
 
     gapbench: str
@@ -95,15 +96,8 @@ def unfit(expected: Requirements, setup: Setup, job: Job, node: str) -> str | No
     """Why a job cannot be done on this node, None where it can."""
     if (reason := other_version(expected, node)) is not None:
         return reason
-    try:
-        seen = (setup.run / TOKEN).read_text()
-    except OSError:
-        seen = ""
-    if seen != expected.token:
-        return (
-            f"The node {node} of the cluster does not see the folder {setup.run}: put the run (--out) on a file "
-            "system that all nodes have under the same path."
-        )
+    if (reason := _blind(expected, setup, node)) is not None:
+        return reason
     configuration, wanted = _data_of(job)
     try:
         found = _facts(setup.data_dir)(configuration).fingerprint
@@ -115,6 +109,26 @@ def unfit(expected: Requirements, setup: Setup, job: Job, node: str) -> str | No
             "machine: put the data (--data) on a file system that all nodes have under the same path."
         )
     return None
+
+
+def _blind(expected: Requirements, setup: Setup, node: str) -> str | None:
+    """Why a node cannot read the run's weights, None where it can."""
+    why = ""
+    try:
+        if there(setup.weight_place, TOKEN) == expected.token:
+            return None
+    except OSError as error:
+        why = f" ({told(error)})"
+    if setup.weights is not None:
+        return (
+            f"The node {node} of the cluster cannot read {setup.weights}{why}: it needs the same rights, and the "
+            "packages that fsspec needs for such addresses."
+        )
+    return (
+        f"The node {node} of the cluster does not see the folder {setup.run}: put the run (--out) on a file "
+        "system that all nodes have under the same path, or its weights at an address that all can write "
+        "(--weights)."
+    )
 
 
 def other_version(expected: Requirements, node: str) -> str | None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from gapbench.population import shards
@@ -27,6 +29,7 @@ from gapbench.runs.scoring_time import ScoringTime
 from gapbench.runs.session import ASKED, asked, troubled
 from gapbench.runs.store import Store
 from gapbench.runs.tables import axis_values
+from gapbench.runs.weight_location import settle
 from gapbench.suites.requests import ProxyRequest, stored_request
 from gapbench.suites.suite import Suite
 from gapbench_base.errors import GapbenchError
@@ -48,6 +51,7 @@ def brought_up_to_date(
     scored: bool = False,
     failed_only: bool = False,
     budget: Budget | None = None,
+    weights: str | os.PathLike[str] | None = None,
 ) -> list[str]:
     """Train and measure what the run of `setup` does not have yet of a plan.
 
@@ -66,6 +70,7 @@ def brought_up_to_date(
         scored: whether the caller scores the run when it is done: the time left then counts it.
         failed_only: nothing is done but what has failed, with `retry_failed`.
         budget: only what is done in this time, scoring counted if the run is `scored`.
+        weights: where weight files are kept, if not in the run's folder; as before if None.
 
     Returns:
         What could not be done, in words.
@@ -75,6 +80,7 @@ def brought_up_to_date(
         _same_suite(store, suite, setup.run)
         _same_protocol(store, setup.run)
         refuse_half(store, setup.run)
+        setup = replace(setup, weights=settle(setup.run, weights, begun=bool(store.statuses("cells"))))
         shown = progress or Silent()
         cells = _part(store, suite, plan, shard, setup.run, shown)[:limit]
         cells = _troubled(store, plan) if failed_only else cells

@@ -144,16 +144,16 @@ def _context(setup: Setup, job: MeasureJob, seed: int) -> Context:
     from gapbench.population.tested import trust_tested
     from gapbench.proxies.measuring import make_context
     from gapbench.proxies.registry import proxy_entry
-    from gapbench.runs.weights import weights_path
+    from gapbench.runs.weight_files import weight_file
     from gapbench_base.seeds import named_seed
 
     task = task_of(job.configuration, setup.data_dir)
-    path = weights_path(setup.run, job.cell)
+    path = weight_file(setup.weight_place, job.cell)
     trained, initial = trained_networks(job.configuration, task, path, job.weights_sha256, setup.device)
     sibling = None
     if job.sibling is not None:
         other, sha256 = job.sibling
-        other_path = weights_path(setup.run, other)
+        other_path = weight_file(setup.weight_place, other)
         sibling = trained_networks(job.configuration, task, other_path, sha256, setup.device)[0]
     checkpoints = None
     if any("checkpoints" in proxy_entry(request.proxy).needs for _, request, _ in job.requests):

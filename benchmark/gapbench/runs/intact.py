@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shlex
 from collections.abc import Iterable
@@ -10,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gapbench.runs.records import TrainedCell
+from gapbench.runs.weight_files import FileElsewhere, WeightFile, checksum, told, weight_file
+from gapbench.runs.weight_location import weights_place
 from gapbench_base.errors import GapbenchError
 
 SHOWN = 5
@@ -20,7 +21,7 @@ class Damage:
     """A weight file that is not as recorded; `what` is wrong with it, in words ("is missing")."""
 
     cell: str
-    path: Path
+    path: WeightFile
     what: str
 
     @property
@@ -29,16 +30,14 @@ class Damage:
         return f"The weight file {self.path} {self.what}"
 
 
-def file_damage(path: Path, sha256: str | None) -> str:
+def file_damage(path: WeightFile, sha256: str | None) -> str:
     """What is wrong with a weight file, in words; empty where it has the recorded checksum."""
     try:
-        with path.open("rb") as stream:
-            found = hashlib.file_digest(stream, "sha256").hexdigest()
-            size = os.fstat(stream.fileno()).st_size
+        found, size = checksum(path)
     except FileNotFoundError:
         return "is missing"
     except OSError as error:
-        return f"cannot be read ({error.strerror or error})"
+        return f"cannot be read ({told(error)})"
     if sha256 is None or found == sha256:
         return ""
     if size == 0:
@@ -47,18 +46,38 @@ def file_damage(path: Path, sha256: str | None) -> str:
 
 
 def damages(run: Path, rows: Iterable[TrainedCell]) -> list[Damage]:
-    """The damaged weight files of rows of the table `cells`. Reads every file once."""
-    from gapbench.runs.weights import weights_path
+    """The damaged weight files of rows of the table `cells`.
 
+    Reads every file of this machine once. Of files elsewhere only the sizes are asked for: their checksums are
+    compared whenever they are read.
+
+    Returns:
+        What is wrong, file by file.
+    """
     found = []
+    place = weights_place(run)
     for row in rows:
         if row.weights_sha256 is None:
             continue
-        path = weights_path(run, row.cell)
-        what = file_damage(path, row.weights_sha256)
+        path = weight_file(place, row.cell)
+        if isinstance(path, Path):
+            what = file_damage(path, row.weights_sha256)
+        else:
+            what = _size_damage(path, row.weights_bytes)
         if what:
             found.append(Damage(row.cell, path, what))
     return found
+
+
+def _size_damage(file: FileElsewhere, size: int | None) -> str:
+    """What is wrong with a file by its size. Raises `GapbenchError` where that cannot be found out."""
+    try:
+        found = file.size()
+    except OSError as error:
+        raise GapbenchError(f"The weight file {file} cannot be looked at: {told(error)}.") from None
+    if found is None:
+        return "is missing"
+    return "" if size in (None, found) else f"is damaged ({found} bytes, recorded {size})"
 
 
 def require_intact(

@@ -19,7 +19,8 @@ from gapbench.runs.entries import entries_folder
 from gapbench.runs.intact import file_damage, restoring_command
 from gapbench.runs.merged_entries import WITHDRAWN, Submissions
 from gapbench.runs.records import TrainedCell
-from gapbench.runs.weights import weights_path
+from gapbench.runs.weight_files import WeightFile, size_of, told, weight_file
+from gapbench.runs.weight_location import weights_of, weights_place
 from gapbench_base.errors import GapbenchError
 from gapbench_base.files import write_atomically
 
@@ -32,9 +33,9 @@ BLOCK = 1 << 20
 class Weights:
     """A weight file that is to be copied from one of several runs to `path`."""
 
-    path: Path
+    path: WeightFile
     sha256: str
-    candidates: tuple[tuple[Path, Path], ...]
+    candidates: tuple[tuple[Path, WeightFile], ...]
     """Folder of the run, and the file."""
 
     def copy(self) -> None:
@@ -90,11 +91,12 @@ class Files:
     def needed(self, target: Path, cells: Sequence[TrainedCell], imported: bool) -> Needed:
         """What is to be written so that the target has everything; imported networks have no weights in a run."""
         weights = []
+        place = weights_place(target)
         for row in cells:
-            path = weights_path(target, row.cell)
+            path = weight_file(place, row.cell)
             if row.weights_sha256 is None or imported or _of_size(path, row.weights_bytes):
                 continue
-            files = [(folder, weights_path(folder, row.cell)) for folder in self.folders if folder != target]
+            files = [(folder, weights_of(folder, row.cell)) for folder in self.folders if folder != target]
             present = [pair for pair in files if pair[1].is_file()] or files
             weights.append(Weights(path, row.weights_sha256, tuple(present)))
         others = (*self._entries(target), *self._audit(target), *self._trees(target))
@@ -138,19 +140,23 @@ def files_of(folders: Sequence[Path], submissions: Submissions) -> Files:
     return Files(tuple(folders), submissions)
 
 
-def _of_size(path: Path, size: int | None) -> bool:
+def _of_size(path: WeightFile, size: int | None) -> bool:
     """Whether a file of this size is there; what is damaged is found when the run is brought up to date."""
     with contextlib.suppress(OSError):
-        return size is None or path.stat().st_size == size
+        found = size_of(path)
+        return found is not None and size in (None, found)
     return False
 
 
 def half_copied(run: Path) -> list[Path]:
     """What copies of weights left that were not finished; the run's lock is held, so nobody is at them."""
-    return [path for path in (run / "weights").glob(".*") if TEMPORARY.fullmatch(path.name)]
+    place = weights_place(run)
+    if not isinstance(place, Path):
+        return []
+    return [path for path in place.glob(".*") if TEMPORARY.fullmatch(path.name)]
 
 
-def copied(source: Path, path: Path, sha256: str) -> bool:
+def copied(source: WeightFile, path: WeightFile, sha256: str) -> bool:
     """Copy a file that has this checksum: it appears whole.
 
     Args:
@@ -161,6 +167,8 @@ def copied(source: Path, path: Path, sha256: str) -> bool:
     Returns:
         Whether it was copied; not if it is missing or another.
     """
+    if not (isinstance(source, Path) and isinstance(path, Path)):
+        return _sent(source, path, sha256)
     digest = hashlib.sha256()
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-")
     try:
@@ -178,4 +186,21 @@ def copied(source: Path, path: Path, sha256: str) -> bool:
         return False
     finally:
         Path(name).unlink(missing_ok=True)
+    return True
+
+
+def _sent(source: WeightFile, path: WeightFile, sha256: str) -> bool:
+    """The same, from or to somewhere else."""
+    try:
+        content = source.read_bytes()
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise GapbenchError(f"The weight file {source} cannot be read: {told(error)}.") from None
+    if hashlib.sha256(content).hexdigest() != sha256:
+        return False
+    if isinstance(path, Path):
+        write_atomically(path, content)
+    else:
+        path.write_bytes(content)
     return True

@@ -29,7 +29,8 @@ from gapbench.runs.intact import file_damage, restoring_command
 from gapbench.runs.lock import sole_driver
 from gapbench.runs.run import open_run
 from gapbench.runs.store import SCHEMA, Store, disk_errors
-from gapbench.runs.weights import weights_path
+from gapbench.runs.weight_files import WeightFile, checksum, opened, size_of, told, weight_file
+from gapbench.runs.weight_location import weights_place
 from gapbench_base.errors import GapbenchError
 from gapbench_base.files import flush_folder
 
@@ -150,7 +151,7 @@ def digest(path: Path) -> str:
 
 
 @contextlib.contextmanager
-def packed_files(folder: Path) -> Iterator[tuple[Contents, dict[str, Path]]]:
+def packed_files(folder: Path) -> Iterator[tuple[Contents, dict[str, WeightFile]]]:
     """What a pack of a run would hold, and where the files lie, as long as the context lasts."""
     with tempfile.TemporaryDirectory(prefix="gapbench-pack-") as place:
         database = Path(place) / DATABASE
@@ -159,24 +160,25 @@ def packed_files(folder: Path) -> Iterator[tuple[Contents, dict[str, Path]]]:
             suite, identity = store.meta("suite"), identity_in(store)
             made_with = tuple(dict.fromkeys(map(environment_text, store.environments())))
             rows = [] if suite.get("imported") else [row for row in store.cells() if row.weights_sha256]
-        files = {DATABASE: database}
+        files: dict[str, WeightFile] = {DATABASE: database}
         if (folder / AUDIT).is_file():
             files[AUDIT] = folder / AUDIT
         for path in sorted(entries_folder(folder).rglob("*.json")):
             name = path.relative_to(folder).as_posix()
             if MEMBER.fullmatch(name):
                 files[name] = path
-        members = {
-            name: PackMember(sha256=digest(path), bytes=path.stat().st_size)
-            for name, path in sorted(files.items())
-        }
+        members = {}
+        for name, file in sorted(files.items()):
+            sha256, size = checksum(file)
+            members[name] = PackMember(sha256=sha256, bytes=size)
+        kept_at = weights_place(folder)
         for row in sorted(rows, key=lambda row: row.cell):
-            path = weights_path(folder, row.cell)
-            name = f"weights/{row.cell}.safetensors"
-            if not path.is_file() or row.weights_sha256 is None:
-                raise GapbenchError(_damaged(folder, path, row.weights_sha256))
-            files[name] = path
-            members[name] = PackMember(sha256=row.weights_sha256, bytes=path.stat().st_size)
+            own = weight_file(kept_at, row.cell)
+            found = _size(own)
+            if found is None or row.weights_sha256 is None:
+                raise GapbenchError(_damaged(folder, own, row.weights_sha256))
+            files[name := f"weights/{row.cell}.safetensors"] = own
+            members[name] = PackMember(sha256=row.weights_sha256, bytes=found)
         contents = Contents(
             suite=suite["name"],
             version=suite["version"],
@@ -189,7 +191,14 @@ def packed_files(folder: Path) -> Iterator[tuple[Contents, dict[str, Path]]]:
         yield contents, files
 
 
-def _damaged(run: Path, path: Path, sha256: str | None) -> str:
+def _size(file: WeightFile) -> int | None:
+    try:
+        return size_of(file)
+    except OSError as error:
+        raise GapbenchError(f"The weight file {file} cannot be looked at: {told(error)}.") from None
+
+
+def _damaged(run: Path, path: WeightFile, sha256: str | None) -> str:
     what = file_damage(path, sha256) or "changed while it was read"
     return f"The weight file {path} {what}. Restore it with: {restoring_command(run)}"
 
@@ -221,14 +230,14 @@ def snapshot(folder: Path, database: Path) -> None:
             stream.write(bytes(4))
 
 
-def _write(stream: object, contents: Contents, files: Mapping[str, Path], folder: Path) -> None:
+def _write(stream: object, contents: Contents, files: Mapping[str, WeightFile], folder: Path) -> None:
     """The archive's bytes."""
     text = json.dumps(asdict(contents), indent=1, ensure_ascii=True) + "\n"
     with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:  # type: ignore[call-overload]
         archive.writestr(_info(LIST, len(text)), text)
         for name, member in contents.members.items():
             found, length = hashlib.sha256(), 0
-            with files[name].open("rb") as source, archive.open(_info(name, member.bytes), "w") as to:
+            with opened(files[name]) as source, archive.open(_info(name, member.bytes), "w") as to:
                 while block := source.read(BLOCK):
                     found.update(block)
                     length += len(block)

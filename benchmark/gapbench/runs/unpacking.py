@@ -18,6 +18,7 @@ from gapbench.runs.packing import BLOCK, DATABASE, LIST, MEMBER, Contents, packe
 from gapbench.runs.run import open_run
 from gapbench.runs.staging import appear, staged
 from gapbench.runs.store import Store, disk_errors
+from gapbench.runs.weight_files import WeightFile
 from gapbench_base.errors import GapbenchError
 from gapbench_base.validation import validated
 
@@ -242,7 +243,7 @@ def _require_same(out: Path, contents: Contents, source: str) -> Identity | None
     return own
 
 
-def _intact(contents: Contents, files: Mapping[str, Path]) -> bool:
+def _intact(contents: Contents, files: Mapping[str, WeightFile]) -> bool:
     from gapbench.runs.intact import file_damage
 
     return not any(file_damage(files[name], member.sha256) for name, member in contents.members.items())

@@ -18,14 +18,10 @@ from safetensors.torch import load as load_bytes
 from safetensors.torch import save as save_bytes
 from torch import Tensor, nn
 
+from gapbench.runs.weight_files import WeightFile, told
 from gapbench_base.errors import DiskFull, GapbenchError
 
 CHECKPOINT = "checkpoint"
-
-
-def weights_path(run: Path, cell: str) -> Path:
-    """Where a cell's weights lie."""
-    return run / "weights" / f"{cell}.safetensors"
 
 
 def state_of(model: nn.Module) -> dict[str, Tensor]:
@@ -36,13 +32,15 @@ def state_of(model: nn.Module) -> dict[str, Tensor]:
 
 
 def save_weights(
-    path: Path,
+    path: WeightFile,
     initial: dict[str, Tensor],
     final: dict[str, Tensor],
     expected: str | None = None,
     checkpoints: Mapping[int, dict[str, Tensor]] | None = None,
 ) -> tuple[str, int]:
-    """Write both states, and those of checkpoints by their epoch, atomically: the file is absent or whole.
+    """Write both states, and those of checkpoints by their epoch.
+
+    On this machine atomically, the file is absent or whole; elsewhere as the file system there does it.
 
     Returns:
         The file's sha256 and size in bytes.
@@ -62,6 +60,9 @@ def save_weights(
             f"{expected[:12]}...): other software or hardware. The finished results stand; put the original "
             "file back to measure more on this network."
         )
+    if not isinstance(path, Path):
+        path.write_bytes(content)
+        return sha256, len(content)
     temporary: Path | None = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -88,19 +89,19 @@ def save_weights(
     return sha256, len(content)
 
 
-def load_weights(path: Path, sha256: str | None) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+def load_weights(path: WeightFile, sha256: str | None) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
     """Initial and final state. Raises `GapbenchError` if the file is missing, damaged or another one."""
     states, _ = _load(path, sha256)
     return states["initial"], states["final"]
 
 
-def load_checkpoints(path: Path, sha256: str | None) -> dict[int, dict[str, Tensor]]:
+def load_checkpoints(path: WeightFile, sha256: str | None) -> dict[int, dict[str, Tensor]]:
     """States of checkpoints by epoch, ascending; none where none were kept. Raises as `load_weights` does."""
     return _load(path, sha256)[1]
 
 
 def _load(
-    path: Path, sha256: str | None
+    path: WeightFile, sha256: str | None
 ) -> tuple[dict[str, dict[str, Tensor]], dict[int, dict[str, Tensor]]]:
     """The initial and final states by these names, and those of checkpoints by epoch."""
     try:
@@ -108,7 +109,9 @@ def _load(
     except FileNotFoundError:
         raise GapbenchError(f"The weight file {path} is missing.") from None
     except OSError as error:
-        raise GapbenchError(f"The weight file {path} cannot be read: {error.strerror or error}.") from None
+        # Only what is called a weight file is trained again, which helps nothing where an address does not answer.
+        what = "The weight file" if isinstance(path, Path) else "The file"
+        raise GapbenchError(f"{what} {path} cannot be read: {told(error)}.") from None
     found = hashlib.sha256(content).hexdigest()
     if sha256 is not None and found != sha256:
         raise GapbenchError(

@@ -201,6 +201,7 @@ def _on_fresh(
 ) -> Verification:
     from gapbench.running import run as run_suite
     from gapbench.runs.run import open_run
+    from gapbench.runs.weight_location import location_of
 
     suite = open_run(run).suite
     folder = Path(out) if out is not None else run / "verification" / secrets.token_hex(4)
@@ -210,7 +211,9 @@ def _on_fresh(
         text.write_text(fresh_suite(suite), encoding="utf-8")
     say(f"Training a population with fresh seeds in {folder}; the same command with --out {folder} goes on.")
     place: dict[str, Any] = {"engine": where.engine, "address": where.address, "workers": where.workers}
-    run_suite(text, folder, data_dir=data_dir, board=False, progress=progress, **place)
+    kept = location_of(run)
+    weights = None if kept is None else f"{kept}/verification-{folder.name}"
+    run_suite(text, folder, data_dir=data_dir, board=False, weights=weights, progress=progress, **place)
     file = folder / f"{entry.proxy}.py"
     file.write_text(entry.source, encoding="utf-8")
     done = submit(

@@ -31,7 +31,7 @@ from gapbench.population.ray_worker import TOKEN, expected_of, messages, unfit
 from gapbench.population.stacks import train_job
 from gapbench.population.updating import brought_up_to_date
 from gapbench.running import planned, setup_of
-from gapbench.runs.weights import weights_path
+from gapbench.runs.weight_location import weights_of
 from gapbench.suites.suite import load_suite
 from script import script
 
@@ -209,7 +209,7 @@ def test_a_job_is_done_as_messages(fit):
     assert said[1][1] == (job.cell,)
     record = said[2][1]
     assert (record.cell, record.measurable) == (job.cell, True)
-    assert list((setup.run / "weights").glob("*.safetensors")) == [weights_path(setup.run, job.cell)]
+    assert list((setup.run / "weights").glob("*.safetensors")) == [weights_of(setup.run, job.cell)]
     said = list(messages(*(pickle.dumps(part) for part in (replace(expected, gapbench="0.0"), setup, job))))
     assert [kind for kind, _ in said] == ["unfit"]
 

@@ -21,7 +21,8 @@ from gapbench.population.stacking import StackMember, train_together
 from gapbench.population.training import train
 from gapbench.population.vmap_stack import VmapStack
 from gapbench.proxies import registry
-from gapbench.runs.weights import load_checkpoints, load_weights, save_weights, weights_path
+from gapbench.runs.weight_location import weights_of
+from gapbench.runs.weights import load_checkpoints, load_weights, save_weights
 from gapbench.sandbox.limits import Limits
 from gapbench.submission.submitting import submit
 from gapbench.suites.hyperparameters import Hyperparameters
@@ -282,7 +283,7 @@ def test_a_damaged_file_is_restored_with_its_checkpoints(tmp_path):
     file = tmp_path / "recorded.toml"
     file.write_text(RECORDED)
     run = gapbench.run(file, tmp_path / "run", device="cpu", workers=0, board=False, limit=2)
-    paths = [weights_path(run.folder, cell) for cell in run.population["cell"]]
+    paths = [weights_of(run.folder, cell) for cell in run.population["cell"]]
     before = [path.read_bytes() for path in paths]
     assert all(load_checkpoints(path, None) for path in paths)
     paths[0].write_bytes(before[0][:-1])

@@ -58,11 +58,12 @@ def test_second_measurements_are_independent(runs):
 
 def test_a_second_measurement_sees_other_examples(runs):
     """Recomputed from the weight file on the subset that the second seed draws."""
-    from gapbench.runs.weights import load_weights, weights_path
+    from gapbench.runs.weight_location import weights_of
+    from gapbench.runs.weights import load_weights
 
     _, _, twice = runs
     row = twice.population.iloc[0]
-    _, final = load_weights(weights_path(twice.folder, row["cell"]), None)
+    _, final = load_weights(weights_of(twice.folder, row["cell"]), None)
     task = gapbench.load_task("separable", shape=(1, 4, 4), train_size=60, test_size=200)
     network = gapbench.build_model("plain/mlp", row["width"], (1, 4, 4), 2, seed=99)
     network.load_state_dict(final)

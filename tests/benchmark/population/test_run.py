@@ -51,10 +51,11 @@ def test_tables_have_the_documented_columns(finished):
 
 def test_measurements_are_what_measure_gives(finished):
     """The stored values can be recomputed from the weight files with the public functions alone."""
-    from gapbench.runs.weights import load_weights, weights_path
+    from gapbench.runs.weight_location import weights_of
+    from gapbench.runs.weights import load_weights
 
     row = finished.population.iloc[0]
-    _, final = load_weights(weights_path(finished.folder, row["cell"]), None)
+    _, final = load_weights(weights_of(finished.folder, row["cell"]), None)
     task = gapbench.load_task("separable", shape=(1, 4, 4), train_size=60, test_size=200)
     network = gapbench.build_model("plain/mlp", row["width"], (1, 4, 4), 2, seed=99)
     network.load_state_dict(final)

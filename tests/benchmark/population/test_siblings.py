@@ -10,7 +10,8 @@ from benchmark.conftest import WALLS
 from benchmark.tiny_suite import TINY
 from gapbench.population.siblings import siblings
 from gapbench.proxies import registry
-from gapbench.runs.weights import load_weights, weights_path
+from gapbench.runs.weight_location import weights_of
+from gapbench.runs.weights import load_weights
 from gapbench.sandbox.limits import Limits
 from gapbench.submission.submitting import submit
 from gapbench_tasks import load_task
@@ -76,7 +77,7 @@ def table(run):
 
 
 def apart_by_hand(folder, a, b):
-    (_, one), (_, other) = (load_weights(weights_path(folder, cell), None) for cell in (a, b))
+    (_, one), (_, other) = (load_weights(weights_of(folder, cell), None) for cell in (a, b))
     return math.sqrt(sum(float((one[k] - other[k]).double().pow(2).sum()) for k in one))
 
 

@@ -23,7 +23,8 @@ from gapbench.runs.merging import merge
 from gapbench.runs.packing import pack
 from gapbench.runs.pulling import pull_pack
 from gapbench.runs.run import open_run
-from gapbench.runs.weights import load_weights, weights_path
+from gapbench.runs.weight_location import weights_of
+from gapbench.runs.weights import load_weights
 from gapbench.submission.submitting import submit
 from gapbench.submission.verifying import verify
 from gapbench_base.errors import GapbenchError
@@ -49,13 +50,13 @@ def test_it_is_another_population_with_the_same_tables(halved: tuple[Path, Path]
     assert pulled.measurements.equals(run.measurements)
     assert all(pulled.checksums[cell] != sha256 for cell, sha256 in run.checksums.items())
     for cell, sha256 in pulled.checksums.items():
-        initial, final = load_weights(weights_path(halved[1], cell), sha256)
-        whole = load_weights(weights_path(halved[0], cell), None)
+        initial, final = load_weights(weights_of(halved[1], cell), sha256)
+        whole = load_weights(weights_of(halved[0], cell), None)
         for state, other in zip((initial, final), whole):
             for name, tensor in state.items():
                 assert tensor.dtype == other[name].dtype
                 assert torch.equal(tensor, other[name].half().float())
-        sizes = [weights_path(folder, cell).stat().st_size for folder in halved]
+        sizes = [weights_of(folder, cell).stat().st_size for folder in halved]
         assert sizes[1] < 0.7 * sizes[0]
 
 
@@ -100,7 +101,7 @@ def test_nothing_is_trained_measured_or_merged_beside_it(halved: tuple[Path, Pat
 def changed_weight(run: Path, name: str, value: float) -> str:
     """Put a number into the weights of a network, as if it had been trained so."""
     cell = str(open_run(run).population["cell"][3])
-    path = weights_path(run, cell)
+    path = weights_of(run, cell)
     found = load_file(path)
     own = next(key for key in found if key.startswith("final.") and name in key)
     found[own].view(-1)[0] = value
