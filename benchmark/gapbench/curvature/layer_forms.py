@@ -48,6 +48,10 @@ class LayerForm:
                 *inputs.shape[:2], -1
             )
 
+    def parameter(self, name: str) -> nn.Parameter | None:
+        """Its parameter of that name; what is constant is none."""
+        return self.layer._parameters.get(name)
+
     def of_one(self, i: int) -> LayerForm:
         """The form of example i alone."""
         alone = copy.copy(self)
@@ -81,14 +85,17 @@ class LayerForm:
             (k, n) in float64.
         """
         parts, a = [self._gradients(gradient) for gradient in gradients], self.inputs
-        bias = self.layer.bias
-        if isinstance(self.layer, _BatchNorm | nn.LayerNorm):
+        total: Tensor | float = 0.0
+        if self.parameter("weight") is None:
+            pass
+        elif isinstance(self.layer, _BatchNorm | nn.LayerNorm):
             total = torch.stack([(g * a).sum(-1) for g in parts]).pow(2).sum(-1)
         else:
             total = self._matrix_norms(torch.stack(parts, dim=2))
-        if bias is not None:
+        if self.parameter("bias") is not None:
             shift = torch.stack([g.sum(-1).reshape(len(g), -1) for g in parts])
-            total = total + shift.pow(2).sum(-1)
+            total = shift.pow(2).sum(-1) + total
+        assert isinstance(total, Tensor)
         return total.double()
 
     def _matrix_norms(self, g: Tensor) -> Tensor:
@@ -125,10 +132,11 @@ class LayerForm:
             (size,) in float64 by identity of the parameter.
         """
         parts, a = [self._gradients(gradient) for gradient in gradients], self.inputs
-        weight, bias = self.layer.weight, self.layer.bias
-        assert isinstance(weight, Tensor)
+        weight, bias = self.parameter("weight"), self.parameter("bias")
         found = {}
-        if isinstance(self.layer, _BatchNorm | nn.LayerNorm):
+        if weight is None:
+            pass
+        elif isinstance(self.layer, _BatchNorm | nn.LayerNorm):
             found[id(weight)] = torch.stack([(g * a).sum(-1) for g in parts]).double().pow(2).sum(dim=(0, 1))
         else:
             g = torch.stack(parts, dim=2)
@@ -139,7 +147,6 @@ class LayerForm:
                 total = functools.reduce(operator.iadd, sums)
             found[id(weight)] = total.reshape(-1)
         if bias is not None:
-            assert isinstance(bias, Tensor)
             shift = torch.stack([g.sum(-1).reshape(len(g), -1) for g in parts])
             found[id(bias)] = shift.double().pow(2).sum(dim=(0, 1))
         return found
@@ -167,7 +174,7 @@ class LayerForm:
             weight = torch.matmul(g, seen.transpose(2, 3)).sum(dim=0)  # g o looks
             bias = g.sum(dim=(0, 3)).reshape(-1)
         rounded = 1e-9 * float(g.abs().sum())
-        for expected, parameter in ((weight, layer.weight), (bias, layer.bias)):
+        for expected, parameter in ((weight, self.parameter("weight")), (bias, self.parameter("bias"))):
             if parameter is None:
                 continue
             found = summed[id(parameter)]

@@ -59,20 +59,20 @@ def _layers(network: nn.Module) -> list[nn.Module]:
 
 
 def _has_formula(module: nn.Module) -> bool:
-    # A weight that is computed (weight or spectral normalisation) is no parameter of the layer.
-    if not isinstance(module._parameters.get("weight"), nn.Parameter):
-        return False
-    if getattr(module, "bias", None) is not None and not isinstance(
-        module._parameters.get("bias"), nn.Parameter
-    ):
+    """Whether parameters of a module go by formula: its weight, its bias, or both, the other being constant."""
+    own = [module._parameters.get(name) is not None for name in ("weight", "bias")]
+    # A weight that is computed (weight or spectral normalisation) is neither parameter nor constant.
+    computed = any(
+        getattr(module, name, None) is not None and not mine and name not in module._buffers
+        for name, mine in zip(("weight", "bias"), own)
+    )
+    if computed or not any(own):
         return False
     if isinstance(module, nn.Conv2d):
         return module.padding_mode == "zeros" and not isinstance(module.padding, str)
     if isinstance(module, _BatchNorm):
-        return module._parameters.get("bias") is not None and module.running_mean is not None
-    if isinstance(module, nn.LayerNorm):
-        return module._parameters.get("bias") is not None
-    return isinstance(module, nn.Linear)
+        return module.running_mean is not None
+    return isinstance(module, nn.Linear | nn.LayerNorm)
 
 
 Calls = dict[nn.Module, list[tuple[Tensor, Tensor]]]

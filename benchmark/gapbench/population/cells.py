@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 def train_cell(setup: Setup, job: TrainJob) -> TrainedCell:
     """Train one cell by the plain loop, write its weights, and return its database record."""
+    from gapbench.population.memory_format import channels_last_pays
+    from gapbench.population.stacks import CHANNELS_LAST, LOOP
     from gapbench.population.training import train
     from gapbench.runs.weights import state_of
 
@@ -31,12 +33,19 @@ def train_cell(setup: Setup, job: TrainJob) -> TrainedCell:
         task = task_of(job.configuration, setup.data_dir)
         model = untrained(job.configuration, job.seed, task)
         initial = state_of(model)
-        trained = train(model, task, job.configuration.training, job.seed, setup.device, setup.record)
+        values, last = job.configuration.training, job.channels_last
+        if setup.device == "cpu" and last is None:
+            last = channels_last_pays(model, task.train.inputs, values.batch_size)
+        elif setup.device != "cpu":
+            last = None
+        trained = train(model, task, values, job.seed, setup.device, setup.record, last)
     except DiskFull:
         raise
     except Exception as error:  # whatever a network does is a result of this cell, with its reason
         return failed_cell(job, setup.device, reason_of(error), time.perf_counter() - started)
-    return replace(saved_cell(setup, job, task, model, initial, trained), engine="loop")
+    return replace(
+        saved_cell(setup, job, task, model, initial, trained), engine=CHANNELS_LAST if last else LOOP
+    )
 
 
 def reason_of(error: Exception) -> str:

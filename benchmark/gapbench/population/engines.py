@@ -19,6 +19,7 @@ from torch import Tensor
 from torch.nn.utils import parameters_to_vector
 
 from gapbench.population.layer_stack import LayerStack
+from gapbench.population.memory_format import channels_last_pays
 from gapbench.population.optimizers import make_optimizer, step
 from gapbench.population.stacked_batches import StackedBatches
 from gapbench.population.stacked_parameters import Unsuitable, out_of_memory
@@ -196,6 +197,10 @@ class _Way:
 class _Loop(_Way):
     def __init__(self, members: list[StackMember], device: torch.device):
         super().__init__(members, device)
+        first = members[0]
+        if channels_last_pays(first.model, self.courses[0].train_split.inputs, first.values.batch_size):
+            for member in members:
+                member.model.to(memory_format=torch.channels_last)
         self.optimizers = [make_optimizer(member.model, member.values) for member in members]
 
     def steps(self) -> None:

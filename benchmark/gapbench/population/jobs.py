@@ -48,13 +48,17 @@ class Setup:
 
 @dataclass(frozen=True)
 class TrainJob:
-    """Train a cell. With `restore`, only rewrite its weight file, whose sha256 must come out as given."""
+    """Train a cell. With `restore`, only rewrite its weight file, whose sha256 must come out as given.
+
+    `channels_last` is the order of images in memory on a CPU; None: that which pays (`population.memory_format`).
+    """
 
     cell: str
     seed: int
     configuration: Configuration
     description: Description
     restore: str | None = None
+    channels_last: bool | None = None
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 
 from gapbench.population.jobs import Job, Setup, StackJob, TrainJob, TrialJob
 from gapbench.population.plan import Cell
@@ -23,6 +23,8 @@ SHARED = ("depth", "dropout", "optimizer", "batch_size")
 SHARED_LATER = ("activation", "soft_targets", "validation")
 """The same, but named only where they are not the default's, so that decisions of earlier versions are found."""
 LOOP = "loop"
+CHANNELS_LAST = "loop, channels last"
+"""What is recorded of a network that was trained alone on a CPU with this order of images in memory."""
 
 
 @dataclass(frozen=True)
@@ -189,8 +191,8 @@ def restoring_job(row: TrainedCell, cells: Mapping[str, Cell]) -> Job:
         The job.
     """
     job = train_job(cells[row.cell], restore=row.weights_sha256)
-    if row.engine in (None, LOOP):
-        return job
+    if row.engine in (None, LOOP, CHANNELS_LAST):
+        return replace(job, channels_last=row.engine == CHANNELS_LAST)
     company = [row.cell] if row.company is None else json.loads(row.company)
     if not set(company) <= set(cells):  # it will be said that the weights are others
         return job

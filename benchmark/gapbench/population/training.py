@@ -40,6 +40,7 @@ from torch import Tensor, nn
 from gapbench.population.course import Course, Trained, placed
 from gapbench.population.holdout import parted
 from gapbench.population.last_interval import Walk, end_at_criterion
+from gapbench.population.memory_format import channels_last_pays
 from gapbench.population.moments import (
     Moment,
     give_random_states,
@@ -63,11 +64,13 @@ def train(
     seed: int,
     device: torch.device | str = "cpu",
     record: str = NONE,
+    channels_last: bool | None = None,
 ) -> Trained:
     """Train `model` in place on `task`; see the module's text for the protocol.
 
     `seed` fixes the order of examples, augmentation, noise and dropout. The network is left
     on `device`, in eval mode. What `record` asks for (`gapbench.suites.records`) changes nothing of it.
+    `channels_last` is as `channels_last_pays` says if None; it decides last bits.
 
     Returns:
         How it ended, with both evaluations and the loss after each epoch.
@@ -75,11 +78,11 @@ def train(
     started = time.perf_counter()
     device = torch.device(device)
     model.to(device)
-    # On a CPU the channels_last kernels of some versions corrupt memory where there are few channels.
-    channels_last = device.type == "cuda"
+    data, black = placed(parted(task, values.validation), device)
+    if channels_last is None:
+        channels_last = channels_last_pays(model, data[0].inputs, values.batch_size)
     if channels_last:
         model.to(memory_format=torch.channels_last)
-    data, black = placed(parted(task, values.validation), device)
     course = Course(data, black, values, seed, device, task.num_classes, record)
     optimizer = make_optimizer(model, values)
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):

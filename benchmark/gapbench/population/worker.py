@@ -27,6 +27,7 @@ from gapbench.population.network import (
     unlabelled_of,
 )
 from gapbench.runs.records import stored_measurement
+from gapbench_base.allocation import keep_freed_memory
 from gapbench_base.errors import DiskFull, GapbenchError
 
 if TYPE_CHECKING:
@@ -46,9 +47,10 @@ def main() -> None:
 
 
 def prepare(setup: Setup) -> None:
-    """Set what numbers depend on in this process, before its first job."""
+    """Set what numbers and times depend on in this process, before its first job."""
     import torch
 
+    keep_freed_memory()
     if setup.device == "cpu":
         torch.set_num_threads(1)
     else:
