@@ -29,6 +29,7 @@ import gapbench
 from gapbench.proxies.context import Context
 from gapbench.proxies.measuring import make_context, measure_in
 from gapbench.proxies.registry import checked_options, proxy_entry
+from gapbench_base.allocation import keep_freed_memory
 
 
 @dataclass(frozen=True)
@@ -167,6 +168,7 @@ def main() -> None:
     parser.add_argument("--record", type=Path, help="write the numbers to this file as JSON")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
+    keep_freed_memory()  # as in the workers of a run
     found: dict[str, object] = {
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "command": "python performance/proxies.py " + " ".join(sys.argv[1:]),

@@ -67,6 +67,62 @@ class _Layers(nn.Module):
         return self.layer_norm(self.last(x)) * self.scale
 
 
+class _Halves(nn.Module):
+    """Layers of which only the weight or only the bias is a parameter, as folding a normalisation leaves them."""
+
+    def __init__(self):
+        super().__init__()
+        self.one, self.two = nn.Conv2d(2, 4, 3, bias=False), nn.Conv2d(4, 6, 1)
+        self.norm, self.other = nn.BatchNorm2d(4), nn.BatchNorm2d(6)
+        self.last, self.layer_norm = nn.Linear(6, 5), nn.LayerNorm(5)
+        for layer, name in (
+            (self.norm, "weight"),
+            (self.other, "bias"),
+            (self.two, "bias"),
+            (self.last, "weight"),
+            (self.layer_norm, "weight"),
+        ):
+            value = torch.rand_like(layer._parameters[name].detach()) + 0.5
+            del layer._parameters[name]
+            layer.register_buffer(name, value)
+
+    def forward(self, x):
+        x = self.other(self.two(torch.relu(self.norm(self.one(x))))).mean((2, 3))
+        return self.layer_norm(self.last(x))
+
+
+def test_constant_halves_of_layers_leave_the_other_half_to_the_formula():
+    torch.manual_seed(0)
+    network = _Halves().double().eval()
+    x, y = torch.randn(5, 2, 5, 5, dtype=torch.float64), torch.randint(0, 5, (5,))
+    landscape = Landscape(network, x, y, "cross_entropy")
+    passes = per_example.layer_passes(network, x, landscape.scalars)
+    assert passes.names == {name for name, _ in network.named_parameters()}
+    assert not passes.copies
+    scalars = landscape.scalars(network(x)).reshape(-1)
+    single = torch.stack(
+        [
+            torch.cat(
+                [g.reshape(-1) for g in torch.autograd.grad(s, network.parameters(), retain_graph=True)]
+            )
+            for s in scalars
+        ]
+    )
+    squares = single.pow(2)
+    norms = per_example.squared_gradient_norms(network, x, landscape.scalars)
+    assert torch.allclose(norms.reshape(-1), squares.sum(1), rtol=1e-10, atol=0.0)
+    assert torch.allclose(gauss_newton_diagonal(landscape), squares.sum(0) / 5, rtol=1e-10, atol=1e-18)
+
+
+def test_a_balanced_residual_network_goes_by_layers():
+    """Folded normalisations keep their biases alone, which single examples were differentiated for."""
+    network = gapbench.build_model("torchvision/resnet18", 0.125, (1, 8, 8), 10, seed=0, depth=1).eval()
+    x, y = torch.randn(4, 1, 8, 8), torch.randint(0, 10, (4,))
+    at_balance = make_context(network, x, y).balanced
+    passes = per_example.layer_passes(at_balance.model, x, at_balance.landscape.scalars)
+    assert passes.names == {name for name, _ in at_balance.model.named_parameters()}
+
+
 @pytest.mark.parametrize(("held", "together"), [(layer_forms.HELD, per_example.TOGETHER), (1.0, 1.0)])
 def test_traces_by_layers_are_those_of_single_gradients(held, together, monkeypatch):
     torch.manual_seed(0)

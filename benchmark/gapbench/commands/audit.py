@@ -41,8 +41,10 @@ def audit_command(
     measures each proxy before and after. The result goes to RUN/invariances.json; `gapbench board RUN` shows it.
     """
     from gapbench.invariance.population import audit_run
+    from gapbench_base.allocation import keep_freed_memory
     from gapbench_base.files import write_atomically
 
+    keep_freed_memory()
     chosen = None if proxies is None else [p.strip() for p in proxies.split(",") if p.strip()]
     target = run / "invariances.json"
     _require_writable(run)

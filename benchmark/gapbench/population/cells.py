@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def train_cell(setup: Setup, job: TrainJob) -> TrainedCell:
     """Train one cell by the plain loop, write its weights, and return its database record."""
-    from gapbench.population.memory_format import channels_last_pays
+    from gapbench.computation.memory_format import channels_last_pays
     from gapbench.population.stacks import CHANNELS_LAST, LOOP
     from gapbench.population.training import train
     from gapbench.runs.weights import state_of

@@ -18,8 +18,8 @@ import torch
 from torch import Tensor
 from torch.nn.utils import parameters_to_vector
 
+from gapbench.computation.memory_format import channels_last_pays
 from gapbench.population.layer_stack import LayerStack
-from gapbench.population.memory_format import channels_last_pays
 from gapbench.population.optimizers import make_optimizer, step
 from gapbench.population.stacked_batches import StackedBatches
 from gapbench.population.stacked_parameters import Unsuitable, out_of_memory

@@ -50,7 +50,7 @@ class Setup:
 class TrainJob:
     """Train a cell. With `restore`, only rewrite its weight file, whose sha256 must come out as given.
 
-    `channels_last` is the order of images in memory on a CPU; None: that which pays (`population.memory_format`).
+    `channels_last` is the order of images in memory on a CPU; None: that which pays (`computation.memory_format`).
     """
 
     cell: str

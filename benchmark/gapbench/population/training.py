@@ -37,10 +37,10 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
+from gapbench.computation.memory_format import channels_last_pays
 from gapbench.population.course import Course, Trained, placed
 from gapbench.population.holdout import parted
 from gapbench.population.last_interval import Walk, end_at_criterion
-from gapbench.population.memory_format import channels_last_pays
 from gapbench.population.moments import (
     Moment,
     give_random_states,

@@ -87,11 +87,7 @@ def brought_up_to_date(
         if not failed_only:
             store.set_meta(ASKED, asked(cells, requests, repeats, workers))
         own = {cell.key for cell in cells}
-        store.set_meta("suite", {"name": suite.name, "version": suite.version, "text": suite.text})
-        store.set_meta("plan", [cell.key for cell in plan])
-        store.set_meta("proxies", _labelled(store, requests))
-        store.set_meta(META, kept(suite, requests, known_in(store)))
-        store.set_meta(f"environment {time.time():.6f}", environment(setup.device))
+        _note(store, suite, plan, requests, setup.device)
         shown.about(suite.axes)
         scoring = _scoring(suite, cells, requests) if scored else None
         driver = Driver(
@@ -119,6 +115,17 @@ def brought_up_to_date(
             store.set_meta(ASKED, asked([c for c in cells if c.key in there], requests, repeats, workers))
         store.set_meta("population", identity_in(store).as_dict())
     return outcome.problems
+
+
+def _note(
+    store: Store, suite: Suite, plan: Sequence[Cell], requests: Sequence[ProxyRequest], device: str
+) -> None:
+    """Keep in the run what it is of, and where it is worked on."""
+    store.set_meta("suite", {"name": suite.name, "version": suite.version, "text": suite.text})
+    store.set_meta("plan", [cell.key for cell in plan])
+    store.set_meta("proxies", _labelled(store, requests))
+    store.set_meta(META, kept(suite, requests, known_in(store)))
+    store.set_meta(f"environment {time.time():.6f}", environment(device))
 
 
 def part_of_plan(suite: Suite, plan: Sequence[Cell], shard: Shard | None) -> Sequence[Cell]:

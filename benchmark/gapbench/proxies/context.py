@@ -16,6 +16,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from gapbench.computation.batches import why_mixed
 from gapbench.computation.lipschitz import Composition, NoLipschitzConstant, compose
+from gapbench.computation.memory_format import channels_last_pays
 from gapbench.computation.tracing import plain_kernels
 from gapbench.curvature.heads import class_logits, per_example_loss
 from gapbench.curvature.loss import CHUNK, Landscape
@@ -135,7 +136,10 @@ class Context:
     @functools.cached_property
     def landscape(self) -> Landscape:
         """The loss on `inputs` as a function of the flat parameters, with derivatives."""
-        found = Landscape(self.model, self.inputs, self.targets, self.loss, self.batch_size or CHUNK)
+        inputs, size = self.inputs, self.batch_size or CHUNK
+        if inputs.device.type == "cpu" and channels_last_pays(self.model, inputs, min(size, len(inputs))):
+            inputs = inputs.contiguous(memory_format=torch.channels_last)
+        found = Landscape(self.model, inputs, self.targets, self.loss, size)
         if found.mixed is not None:
             self.notes["batch"] = f"all examples at once, since {found.mixed}"
         if TRUSTED in self._cache:

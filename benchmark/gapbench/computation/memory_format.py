@@ -1,8 +1,8 @@
-"""In which order the numbers of images lie in memory while a network is trained.
+"""In which order the numbers of images lie in memory while a network is trained or differentiated.
 
 Channels last suits the kernels of convolutions; how much it saves depends on the network, and below a certain size
-of its maps it costs. The choice follows from the network and the mini-batch alone, not from a clock, so that a
-network comes out the same whenever and wherever on one kind of machine it is trained.
+of its maps it costs. The choice follows from the network and the number of examples alone, not from a clock, so
+that a network comes out the same whenever and wherever on one kind of machine it is trained.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from gapbench_models.rules import FEWEST_STRIDED_CHANNELS
 
 OWN = ("gapbench_models", "timm", "torchvision", "torch")
+OURS = ("gapbench.computation.normalised_logits",)
 """Packages whose layers take images in any order; those of others may ask for views that there are none of."""
 LEAST_OUTPUTS = 0.5
 """Outputs of convolutions in a mini-batch, for each of their weights, from which on it is faster on CPUs."""
@@ -21,22 +22,24 @@ LEAST_CONVOLUTIONS = 2
 
 
 def channels_last_pays(network: nn.Module, inputs: Tensor, batch_size: int) -> bool:
-    """Whether a network is trained with channels last.
+    """Whether a network is trained and differentiated with channels last.
 
     On GPUs always. On CPUs where it is made of layers of `OWN`, its maps are large enough, and no strided 1 x 1
     convolution reads fewer than `FEWEST_STRIDED_CHANNELS` channels, of which kernels of oneDNN wrote past their
     buffers.
 
     Args:
-        network: on the device where it is trained.
+        network: on the device where it is.
         inputs: (n, c, h, w) that it takes, one of which is evaluated.
-        batch_size: examples of a mini-batch.
+        batch_size: examples that are evaluated together.
 
     Returns:
         Whether it is.
     """
     if inputs.device.type != "cpu":
         return True
+    if inputs.dim() != 4:
+        return False
     convolutions = [m for m in network.modules() if isinstance(m, nn.Conv2d)]
     if len(convolutions) < LEAST_CONVOLUTIONS or not all(map(_is_own, network.modules())):
         return False
@@ -47,7 +50,8 @@ def channels_last_pays(network: nn.Module, inputs: Tensor, batch_size: int) -> b
 
 
 def _is_own(module: nn.Module) -> bool:
-    return type(module).__module__.partition(".")[0] in OWN
+    name = type(module).__module__
+    return name.partition(".")[0] in OWN or name in OURS
 
 
 def _narrow(layer: nn.Conv2d) -> bool:

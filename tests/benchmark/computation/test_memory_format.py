@@ -11,8 +11,8 @@ from torch import nn
 
 import gapbench
 from benchmark.run_cases import rows, weights
-from gapbench.population import memory_format
-from gapbench.population.memory_format import channels_last_pays
+from gapbench.computation import memory_format
+from gapbench.computation.memory_format import channels_last_pays
 from gapbench.population.training import train
 from gapbench.suites.hyperparameters import Hyperparameters
 from gapbench_models.rules import FEWEST_STRIDED_CHANNELS
