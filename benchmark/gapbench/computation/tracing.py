@@ -297,7 +297,8 @@ def trace(network: nn.Module, example: Tensor) -> Trace:
         recorder.leaf(parameter, "parameter", name)
     for name, buffer in network.named_buffers():
         recorder.leaf(buffer, "buffer", name)
-    example = example.detach().clone()
+    # What is recorded does not depend on the order of images in memory, which conversions inside would show.
+    example = example.detach().clone(memory_format=torch.contiguous_format)
     start = recorder.leaf(example, "input")
     with plain_kernels(own_type(network)), recorder:
         output = network(example)

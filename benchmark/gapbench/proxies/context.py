@@ -16,7 +16,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from gapbench.computation.batches import why_mixed
 from gapbench.computation.lipschitz import Composition, NoLipschitzConstant, compose
-from gapbench.computation.memory_format import channels_last_pays
+from gapbench.computation.memory_format import channels_last, channels_last_pays
 from gapbench.computation.tracing import plain_kernels
 from gapbench.curvature.heads import class_logits, per_example_loss
 from gapbench.curvature.loss import CHUNK, Landscape
@@ -138,7 +138,7 @@ class Context:
         """The loss on `inputs` as a function of the flat parameters, with derivatives."""
         inputs, size = self.inputs, self.batch_size or CHUNK
         if inputs.device.type == "cpu" and channels_last_pays(self.model, inputs, min(size, len(inputs))):
-            inputs = inputs.contiguous(memory_format=torch.channels_last)
+            inputs = channels_last(inputs)
         found = Landscape(self.model, inputs, self.targets, self.loss, size)
         if found.mixed is not None:
             self.notes["batch"] = f"all examples at once, since {found.mixed}"

@@ -14,6 +14,8 @@ from benchmark.run_cases import rows, weights
 from gapbench.computation import memory_format
 from gapbench.computation.memory_format import channels_last_pays
 from gapbench.population.training import train
+from gapbench.proxies.measuring import make_context, measure_in
+from gapbench.proxies.registry import checked_options, proxy_entry
 from gapbench.suites.hyperparameters import Hyperparameters
 from gapbench_models.rules import FEWEST_STRIDED_CHANNELS
 from gapbench_tasks import Task, load_task
@@ -129,6 +131,37 @@ def test_it_changes_rounding_alone(family: str) -> None:
     )
     for name, value in one.items():
         torch.testing.assert_close(value, other[name], rtol=1e-8, atol=1e-10, msg=name)
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("family", ["torchvision/resnet18", "plain/cnn", "timm/resnet18"])
+def test_traces_and_ascents_are_the_same_in_both_orders(
+    family: str, channels: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Piecewise affine networks are seen to be so: their trace is exact."""
+    network = built(family, 0.125, (channels, 16, 16)).eval()
+    generator = torch.Generator().manual_seed(0)
+    inputs = torch.randn(12, channels, 16, 16, generator=generator)
+    targets = torch.randint(0, 10, (12,), generator=generator)
+    found = []
+    for last in (False, True):
+        monkeypatch.setattr(memory_format, "LEAST_OUTPUTS", 0.0 if last else 1e9)
+        context = make_context(network, inputs, targets)
+        assert context.landscape.inputs.stride(1) == (1 if last else 256)
+        assert torch.equal(context.landscape.inputs, inputs)
+        with torch.no_grad():
+            first = next(m for m in network.modules() if isinstance(m, nn.Conv2d))(context.landscape.inputs)
+        assert first.is_contiguous(memory_format=torch.channels_last) == last
+        rows = {}
+        for name in ("hessian_trace", "adaptive_trace", "sharpness_full", "hessian_trace_balanced"):
+            entry = proxy_entry(name)
+            rows[name] = measure_in(context, entry, checked_options(entry, {}), 0)
+        assert rows["hessian_trace"].details["method"] == "gauss_newton"
+        found.append({name: (row.status, row.value, row.standard_error) for name, row in rows.items()})
+    one, other = found
+    for name, (status, value, error) in one.items():
+        assert (status, error) == ("ok", other[name][2])
+        assert other[name][1] == pytest.approx(value, rel=2e-3)
 
 
 def engines(run: gapbench.Run) -> set[str]:
