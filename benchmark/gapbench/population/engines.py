@@ -15,8 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
-from torch.nn.utils import parameters_to_vector
+from torch import Tensor, nn
 
 from gapbench.computation.memory_format import channels_last_pays
 from gapbench.population.layer_stack import LayerStack
@@ -243,9 +242,14 @@ class _Stack(_Way):
         found = 0.0
         for index, (member, other) in enumerate(zip(self.members, loop.members)):
             self.stack.write(index, member.model)
-            mine, theirs = (parameters_to_vector(m.model.parameters()).detach() for m in (member, other))
+            mine, theirs = (_in_a_row(m.model) for m in (member, other))
             differ = ~((mine == theirs) | (mine.isnan() & theirs.isnan()))
             if differ.any():
                 apart = float((mine - theirs)[differ].abs().max() / theirs.abs().max())
                 found = max(found, apart if math.isfinite(apart) else math.inf)
         return found
+
+
+def _in_a_row(network: nn.Module) -> Tensor:
+    """All parameters (d,), whatever their order in memory."""
+    return torch.cat([p.detach().reshape(-1) for p in network.parameters()])

@@ -66,7 +66,7 @@ def test_only_exact_engines_unless_others_are_asked_for(clock):
     assert "Conv2d" in exact.reason
     assert "would change the last bits" in exact.reason
     found = choose(candidates("plain/cnn"), CPU, 1, "any")
-    assert (found.engine, found.exact) == ("vmap", False)
+    assert (found.engine, found.exact) == ("vmap", False), found.reason
 
 
 def test_long_steps_have_nothing_to_save_on_a_cpu(clock):

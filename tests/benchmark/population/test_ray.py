@@ -176,7 +176,7 @@ def fit(suite_file, tmp_path):
     suite = load_suite(str(suite_file))
     setup = setup_of(suite, tmp_path, "cpu", None, 1, "off")
     (tmp_path / "weights").mkdir()
-    (tmp_path / TOKEN).write_text("token")
+    (tmp_path / "weights" / TOKEN).write_text("token")
     job = train_job(planned(suite, None, "here")[0])
     return expected_of("token"), setup, job
 
