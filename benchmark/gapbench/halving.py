@@ -27,7 +27,7 @@ from gapbench.runs.packing import DATABASE, Packed, pack, snapshot
 from gapbench.runs.run import Run, open_run
 from gapbench.runs.staging import staged
 from gapbench.runs.store import SCHEMA, Store
-from gapbench.runs.weight_files import WeightFile
+from gapbench.runs.weight_files import WeightFile, size_of, told
 from gapbench.runs.weight_location import weights_of
 from gapbench.suites.requests import ProxyRequest
 from gapbench_base.errors import GapbenchError
@@ -166,8 +166,12 @@ def _rounded_run(folder: Path, stage: Path, population: Population) -> dict[str,
     with Store(stage, readonly=True) as store:
         others = [row.cell for row in store.cells() if row.weights_sha256 and row.cell not in rounded]
     for cell in others:  # networks that nothing is measured on stay as they are
-        if (file := weights_of(folder, cell)).is_file():
-            weights_of(stage, cell).write_bytes(file.read_bytes())
+        file = weights_of(folder, cell)
+        try:
+            if size_of(file) is not None:
+                weights_of(stage, cell).write_bytes(file.read_bytes())
+        except OSError as error:
+            raise GapbenchError(f"The weight file {file} cannot be copied: {told(error)}.") from None
     database = sqlite3.connect(stage / DATABASE)
     try:
         with database:

@@ -13,8 +13,9 @@ from torch import Tensor, nn
 from gapbench_models.rules import FEWEST_STRIDED_CHANNELS
 
 OWN = ("gapbench_models", "timm", "torchvision", "torch")
-OURS = ("gapbench.computation.normalised_logits",)
 """Packages whose layers take images in any order; those of others may ask for views that there are none of."""
+OUR_WRAPPERS = ("gapbench.computation.normalised_logits",)
+"""Modules of this package whose networks hand images on as they are."""
 LEAST_OUTPUTS = 0.5
 """Outputs of convolutions in a mini-batch, for each of their weights, from which on it is faster on CPUs."""
 LEAST_CONVOLUTIONS = 2
@@ -60,7 +61,7 @@ def channels_last(images: Tensor) -> Tensor:
 
 def _is_own(module: nn.Module) -> bool:
     name = type(module).__module__
-    return name.partition(".")[0] in OWN or name in OURS
+    return name.partition(".")[0] in OWN or name in OUR_WRAPPERS
 
 
 def _narrow(layer: nn.Conv2d) -> bool:

@@ -33,11 +33,10 @@ def train_cell(setup: Setup, job: TrainJob) -> TrainedCell:
         task = task_of(job.configuration, setup.data_dir)
         model = untrained(job.configuration, job.seed, task)
         initial = state_of(model)
-        values, last = job.configuration.training, job.channels_last
+        values = job.configuration.training
+        last = job.channels_last if setup.device == "cpu" else None  # a matter of CPUs alone
         if setup.device == "cpu" and last is None:
             last = channels_last_pays(model, task.train.inputs, values.batch_size)
-        elif setup.device != "cpu":
-            last = None
         trained = train(model, task, values, job.seed, setup.device, setup.record, last)
     except DiskFull:
         raise

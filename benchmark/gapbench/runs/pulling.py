@@ -6,8 +6,6 @@ import contextlib
 import os
 import re
 import shutil
-import urllib.parse
-import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +14,7 @@ from gapbench.runs.fetching import FsspecSource, HttpSource, Say, download
 from gapbench.runs.lock import sole_driver
 from gapbench.runs.packing import Contents, digest, pack
 from gapbench.runs.unpacking import DamagedPack, contents_of, unpack
+from gapbench.runs.weight_files import place_at
 from gapbench_base.errors import GapbenchError
 from gapbench_base.keys import text_key
 
@@ -114,12 +113,8 @@ def _fetched(source: str, place: Path, say: Say) -> Iterator[Path]:
 
 def _local(source: str) -> Path | None:
     """The file or folder of this machine that is meant; None for an address elsewhere."""
-    if "://" not in source:
-        return Path(source)
-    parts = urllib.parse.urlsplit(source)
-    if parts.scheme == "file" and parts.netloc in ("", "localhost"):
-        return Path(urllib.request.url2pathname(parts.path))
-    return None
+    place = place_at(source)
+    return place if isinstance(place, Path) else None
 
 
 def _from_hub(source: str, place: Path) -> Path:

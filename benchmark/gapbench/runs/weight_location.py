@@ -90,8 +90,8 @@ def _location(run: Path) -> tuple[str, str] | None:
 def _normal(address: str) -> str:
     if "://" not in address:
         return str(Path(address).absolute())
-    scheme = address.partition("://")[0]
-    place = place_at(address.rstrip("/") if not address.endswith("://") else address)
+    scheme, stripped = address.partition("://")[0], address.rstrip("/")
+    place = place_at(stripped if "://" in stripped else address)
     if scheme in ("http", "https", "hf"):
         raise GapbenchError(
             f"--weights {address}: files cannot be written there; give a folder, s3://, gs:// ..."

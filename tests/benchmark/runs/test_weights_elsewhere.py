@@ -27,7 +27,7 @@ from gapbench.population.jobs import MeasureJob, TrainJob
 from gapbench.population.ray_worker import TOKEN, expected_of, messages
 from gapbench.population.stacks import train_job
 from gapbench.running import planned, setup_of
-from gapbench.runs import weight_files
+from gapbench.runs import weight_files, weight_location
 from gapbench.runs.collecting import collect
 from gapbench.runs.merging import merge
 from gapbench.runs.packing import pack
@@ -36,6 +36,7 @@ from gapbench.runs.run import open_run
 from gapbench.runs.weight_files import FileElsewhere, listed, put, there
 from gapbench.runs.weight_location import LOCATION, OWNER, location_of, weights_of, weights_place
 from gapbench.submission.submitting import submit
+from gapbench.submission.verifying import verify
 from gapbench.suites.suite import load_suite
 from gapbench_base.errors import GapbenchError
 
@@ -106,6 +107,17 @@ def test_the_memory_of_a_process_and_another_folder_are_places(
         assert isinstance(weights_place(done.folder), Path)
         assert hashes(weights_place(done.folder)) == hashes(near.folder / "weights")
     MemoryFileSystem.store.clear()
+
+
+def test_places_are_written_in_one_way() -> None:
+    for given, place in (
+        ("s3://bucket/x/", "s3://bucket/x"),
+        ("memory://", "memory://"),
+        ("local:///", "local:///"),
+        ("file:///a/b/", "/a/b"),
+        ("/a/b/", "/a/b"),
+    ):
+        assert weight_location._normal(given) == place
 
 
 def test_a_place_belongs_to_one_run(
@@ -249,12 +261,21 @@ def test_what_nothing_needs_is_removed_there(far: gapbench.Run, tmp_path: Path) 
     assert run(far.folder, far.folder).problems == ()
 
 
-def test_it_takes_submissions(far: gapbench.Run, tmp_path: Path, hosts) -> None:
+def test_it_takes_submissions_and_verifies_them_beside_it(suite: Path, tmp_path: Path, hosts) -> None:
+    address = away(tmp_path / "there")
+    whole = run(suite, tmp_path / "far", address, limit=None)
     file = tmp_path / "norm.py"
     file.write_text(BENIGN["a_norm"])
-    done = submit(file, far.folder, hosts=hosts, unsandboxed=bool(WALLS))
+    walls = {"hosts": hosts, "unsandboxed": bool(WALLS)}
+    done = submit(file, whole.folder, name="norm", **walls)
     assert done.entry is not None, done.refusals
-    assert len(done.entry.values) == 4
+    assert len(done.entry.values) == 12
+    assert verify("norm", whole.folder, **walls).record.outcome == "confirmed"
+    verify("norm", whole.folder, fresh_seeds=True, out=tmp_path / "fresh", **walls)
+    fresh = hashes(f"{address}/verification-fresh")
+    assert len(fresh) == 12
+    assert not fresh.keys() & hashes(address).keys()
+    assert [path.name for path in (tmp_path / "fresh" / "weights").iterdir()] == [Path(LOCATION).name]
 
 
 def test_it_is_not_published_with_weights_that_are_not_there(far: gapbench.Run) -> None:
